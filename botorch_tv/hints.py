@@ -15,12 +15,13 @@ INSTEAD = {
     "failed state": "Loop.tell(ok=False) reports a failure, and similar settings are avoided",
     "constraint inequality_constraints outcome_constraints parameter_constraints": "Loop(ranges, "
     "objective='yield', constraints=['pressure <= 5', 'a + b <= 1']) sets limits",
+    "safe start": "Loop(ranges, constraints=, safe=0.99, start={...}) begins at a safe setting",
     "metric metrics objectives objective_name outcomes": "Loop(ranges, objective='yield') names "
     "outcomes, objective=['yield', '-energy'] has several",
     "direction directions goal minimize": "Loop(ranges, maximize=False) minimises",
     "batch_size count max_trials n n_points num q": "Loop.ask(n=4) makes 4 suggestions at once",
     "fixed_features fixed_parameters": "Loop.ask(fixed={'rate': 0.2}) holds parameters",
-    "max_travel_distances move_cost": "Loop(ranges, max_step={'temperature': 20}) limits each move",
+    "max_step max_travel_distances move_cost": "Loop(ranges, max_step={'heat': 20}) limits moves",
     "step step_size": "Float(0, 1, step=0.1) and Integer(2, 8, step=2) have steps",
     "is_ordered": "Choice('low', 'high', ordered=True) has an order",
     "n_calls n_iter n_trials num_trials total_trials": "call Loop.ask() as often as you measure",
@@ -29,7 +30,7 @@ INSTEAD = {
     "pruner": "nothing is pruned here; Optuna's create_study() takes a pruner",
     "kappa xi": "adaptive_gp_ucb(width=Constant(4)) sets the weight of exploration",
     "random_seed random_state": "seed=0 sets the seed",
-    "noise_sd noise_std noise_var sem sigma yvar": "Loop.tell(y, noise=) takes the variance",
+    "noise noise_sd noise_std noise_var sem sigma yvar": "Loop.tell(y, noise=) takes the variance",
     "X bounds parameters pbounds point search_space vocs x": "Loop({'x': (20, 80)}) takes the "
     "ranges first, Loop.observe({'x': 55}, y) a point",
     "index number trial_index trial": "Loop.tell(y, suggestion=3) takes the number of a suggestion",

@@ -107,7 +107,7 @@ FLOORS = (  # from the ground up
         "forgetting",
     ),
     *("kernels", "gp", "identity", "likelihoods", "learning", "models", "acquisition"),
-    *("strategies", "experts", "loop", "simulation", "theory", "papers", "ax", "optuna"),
+    *("strategies", "experts", "loop", "simulation", "theory", "papers", "ax", "gest", "optuna"),
     *("cli", "__main__"),
 )
 

@@ -1,4 +1,4 @@
-"""README and guide: their blocks run, their links resolve, their output and tables are true."""
+"""README and site: their blocks run, their links resolve, their output and tables are true."""
 
 import concurrent.futures
 import re
@@ -16,22 +16,23 @@ from simulation.strange_executors import PlainWorld, Queue
 from botorch_tv.acquisition import Candidates, WidthContext
 from botorch_tv.forgetting import Log, Observation, Retained
 from botorch_tv.simulation import run_study
-from tests.tools.pages import GUIDE, PICTURE, README, filled, picture
+from tests.tools.pages import PACKAGE, PAGES, PICTURE, README, SITE, filled, picture
 
-CHANGELOG = GUIDE.with_name("CHANGELOG.md")
-OWN = GUIDE.read_text().split("\n## Your own part\n")[1].split("\n## ")[0]
+CHANGELOG = PACKAGE / "CHANGELOG.md"
+SEEN = (SITE / "reference" / "what-parts-see.md").read_text()
 SMALLER = {
     "trials=200, horizon=400": "trials=4, horizon=40",
     "for hour in range(14):  #": "for hour in range(6):  #",
     "n_trials=24": "n_trials=14",
 }
+SHOWN = [page.stem for page in PAGES]
 
 
 def blocks(text: str, language: str = "python") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize(("path", "most"), [(README, 1175), (GUIDE, 3000), (CHANGELOG, 250)])
+@pytest.mark.parametrize(("path", "most"), [(README, 1175), (CHANGELOG, 250)])
 def test_pages_are_short_and_show_the_notebook(path: Path, most: int) -> None:
     """Without the table of presets, some 220 words, so that a preset may add its row."""
     text = re.sub(r"<!--[\w.]+:presets-->.*?<!--/-->", "", path.read_text(), flags=re.DOTALL)
@@ -40,9 +41,8 @@ def test_pages_are_short_and_show_the_notebook(path: Path, most: int) -> None:
     assert PICTURE.read_bytes() == picture()
 
 
-@pytest.mark.parametrize("path", [README, GUIDE], ids=["README", "GUIDE"])
-def test_figures_come_from_stored_results(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
+def test_figures_come_from_stored_results() -> None:
+    text = "\n\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert filled(text) == text, "run `python -m tests.tools.pages`"
     blank = re.sub(r"(<!--tests\.tools\.pages:\w+-->).*?(<!--/-->)", r"\1\2", text, flags=re.DOTALL)
     assert filled(blank) == text != blank
@@ -57,7 +57,7 @@ def test_every_python_block_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = README.read_text() + GUIDE.read_text()
+    text = README.read_text()
     for long, short in SMALLER.items():
         assert text.count(long) == 1
         text = text.replace(long, short)
@@ -70,8 +70,6 @@ def test_every_python_block_runs(
     printed = capsys.readouterr().out
     pictures = {path.name for path in tmp_path.glob("*.png")}
     assert pictures == ({"regret.png", "night.png"} if most is None else set())
-    if most is None:
-        assert "all earlier observations dropped" in printed  # the peak jumps at round 30
     (shown,) = blocks(README.read_text(), "text")
     wanted, found = (re.split(r"(\d+(?:\.\d+)?)", output) for output in (shown, printed))
     assert found[: len(wanted) - 1 : 2] == wanted[:-1:2]  # words
@@ -80,28 +78,34 @@ def test_every_python_block_runs(
 
 
 def test_examples_are_short() -> None:
-    examples = [*blocks(README.read_text()), *(b for b in blocks(OWN) if "class " in b)]
-    assert len(examples) == 11
-    assert max(len(re.findall(r"^.*\S", block, re.M)) for block in examples) <= 16
+    examples = blocks(README.read_text())
+    for page in (SITE / "how-to").glob("own-*.md"):
+        code = "\n".join(blocks(page.read_text()))
+        examples += re.findall(r"^(?:@.*\n)?class .*\n(?:(?:    .*)?\n)+", code, re.MULTILINE)
+    assert len(examples) >= 14
+    assert max(len(re.findall(r"^.*\S", block, re.MULTILINE)) for block in examples) <= 16
 
 
 def test_every_attribute_of_a_part_is_listed() -> None:
-    listed = {*re.findall(r"`(\w+)(?:\([^`]*\))?`", OWN), *re.findall(r"(\w+)=", OWN)}
+    listed = {*re.findall(r"`(\w+)(?:\([^`]*\))?`", SEEN), *re.findall(r"(\w+)=", SEEN)}
     seen = {*dir(Candidates), *Candidates.__annotations__, *dir(Log), *Observation._fields}
     seen |= {*Retained._fields, "argmax", "at"}
     wanted = {name for name in seen - {"before_a_choice"} if not name.startswith("_")}
     assert wanted <= listed
     gains = {name for name in WidthContext._fields if name.endswith("information_gain")}
-    assert {*re.findall(r"`context\.(\w+)`", OWN)} == set(WidthContext._fields) - gains
+    assert {*re.findall(r"`context\.(\w+)`", SEEN)} == set(WidthContext._fields) - gains
 
 
-@pytest.mark.parametrize("path", [README, GUIDE], ids=["README", "GUIDE"])
+@pytest.mark.parametrize("path", PAGES, ids=SHOWN)
 def test_links_resolve(path: Path) -> None:
-    for target in re.findall(r"\]\(((?!http)[^)]+)\)", path.read_text()):
+    written = SITE / "reference" / "command-line.md"  # by benchmarks.site
+    for target in re.findall(
+        r"\]\(((?!http)[^)\s]+)\)", re.sub("```.*?```", "", path.read_text(), flags=re.DOTALL)
+    ):
         file, _, anchor = target.partition("#")
-        there = path.parent / file if file else path
-        assert there.exists(), target
-        if anchor:
+        there = (path.parent / file).resolve() if file else path
+        assert there.exists() or there == written, target
+        if anchor and there.suffix == ".md":
             titles = re.findall(r"^#+ (.+)$", there.read_text(), flags=re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
             assert anchor in slugs, target
@@ -127,7 +131,8 @@ def test_executors_give_the_same_results(tmp_path: Path, monkeypatch: pytest.Mon
         result = run_study(*arguments, **{**settings, **few})
         assert result.data.drop_attrs().identical(whole)
 
-    for block in blocks(GUIDE.read_text(), "py"):
+    for page in ("a-workstation", "slurm", "ray"):
+        (block,) = blocks((SITE / "how-to" / f"{page}.md").read_text(), "py")
         names = {"world": PlainWorld(), "players": players(), "run_study": run_few}
-        exec(compile(block, str(GUIDE), "exec"), {"__name__": "__main__", **names})
+        exec(compile(block, page, "exec"), {"__name__": "__main__", **names})
     assert kinds == ["ThreadPoolExecutor", "Queue", "Cluster"]

@@ -1,10 +1,12 @@
 """Time of `ask` and `tell` of a loop on a box, in two checkouts that take turns.
 
     python -m benchmarks.speed.loops_against BEFORE [AFTER] [--dims 1 2 3 6 10] [--rounds 30 100]
+        [--limited]
 
 Each checkout runs in a process with one thread. The processes play the same drifting world, a
 round of each in turn, so that a busy moment of the machine falls on both. Times are processor
-times, averages over the last ten rounds; memory is that of the tensors of the state.
+times, averages over the last ten rounds; memory is that of the tensors of the state. With
+``--limited`` the second checkout, which may be the first again, has a further outcome with a limit.
 """
 
 from __future__ import annotations
@@ -32,20 +34,24 @@ def height(X: list[float], t: int) -> float:
     return math.exp(-sum(a**2 for a in away) / (0.08 * len(X))) + noise
 
 
-def child(dim: int) -> None:
+def child(dim: int, limited: bool) -> None:
     """Play a round for every line of the input; write its seconds and the bytes of the state."""
     from benchmarks.speed.state_bytes import state_bytes
     from botorch_tv import Loop
 
     torch.set_num_threads(1)
-    loop, now = Loop([(0.0, 1.0)] * dim, maximize=True), time.process_time
+    limit, now = "p <= 0.5" if limited else None, time.process_time
+    loop = Loop([(0.0, 1.0)] * dim, objective="y", constraints=limit)
     for t, _ in enumerate(sys.stdin):
         begin = now()
         suggestion = loop.ask()
         asked = now()
-        y = height(suggestion.X.flatten().tolist(), t)
+        X = suggestion.X.flatten().tolist()
+        values = {"y": height(X, t)}
+        if limited:
+            values["p"] = fmean(X) + 0.05 * math.sin(7907.0 * (t + 1) ** 2)
         told = now()
-        loop.tell(y)
+        loop.tell(values)
         print(asked - begin, now() - told, state_bytes(loop.state), flush=True)
 
 
@@ -55,23 +61,25 @@ def main() -> None:
     parser.add_argument("trees", nargs="*", type=Path, help="the folders of the checkouts")
     parser.add_argument("--dims", nargs="*", type=int, default=[1, 2, 3, 6, 10])
     parser.add_argument("--rounds", nargs="*", type=int, default=[30, 100])
+    parser.add_argument("--limited", action="store_true", help="the second has a further outcome")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        child(options.child)
+        child(options.child, options.limited)
         return
     trees = [*options.trees, HERE.parents[2]][:2]
     print("|  d | rounds | ask ms | tell ms | ask | tell | both | MB before | after |")
     print("|----|--------|--------|---------|-----|------|------|-----------|-------|")
     for dim in options.dims:
-        _compare(trees, dim, options.rounds)
+        _compare(trees, dim, options.rounds, options.limited)
 
 
-def _compare(trees: list[Path], dim: int, rounds: list[int]) -> None:
+def _compare(trees: list[Path], dim: int, rounds: list[int], limited: bool) -> None:
     with ExitStack() as stack:
         players = []
-        for tree in trees:
+        for number, tree in enumerate(trees):
             command = [sys.executable, "-P", str(HERE), "--child", str(dim)]
+            command += ["--limited"] if limited and number else []
             environment = {**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
             player = subprocess.Popen(
                 command,

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.statistics.limit_worlds import DAYS, World, even, non_dominated, undominated, volume
+from botorch_tv.gp.points import Pull
 from botorch_tv.loop.input import context_row
-from botorch_tv.strategies.feasible import Feasible, Pull
+from botorch_tv.strategies.feasible import Feasible
 
 FIRST = 5
 """Random settings before there is a model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections import defaultdict
@@ -189,8 +190,8 @@ def adaptive_generation_strategy(
     parameters are kept exactly. Parameters may be floats (also
     on logarithmic scales), integers and choices. Points may have up to 20 columns; a choice among k
     values has k - 1 columns. Time is a range parameter, as in
-    :func:`time_varying_generation_strategy`. The noise is learned; if there is a
-    single outcome, a standard error (sem) above 0 replaces it for a measurement.
+    :func:`time_varying_generation_strategy`. The noise is learned; a standard error (sem) above 0
+    replaces it for a measurement.
 
     Args:
         time_parameter: Name of the time parameter.
@@ -427,17 +428,13 @@ def ended(
     """
     names = problem.names
     rows = [row for row in data.df.to_dict("records") if row["metric_name"] in names]
-    values: dict[int, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, math.nan))
+    blank: Any = functools.partial(dict.fromkeys, names, math.nan)
+    values, variances = defaultdict[int, Any](blank), defaultdict[int, Any](blank)
     for row in rows:
-        values[row["trial_index"]][row["metric_name"]] = float(row["mean"])
-    errors = {row["trial_index"]: float(row["sem"]) for row in rows if row["sem"] > 0}
-    if errors and named:
-        warnings.warn(
-            "With several outcomes, the adaptive strategy learns the noise, and ignores standard "
-            "errors (sem); drop them, or use time_varying_generation_strategy.",
-            InputDataWarning,
-            stacklevel=2,
-        )
+        index, name = row["trial_index"], row["metric_name"]
+        values[index][name] = float(row["mean"])
+        if row["sem"] > 0:
+            variances[index][name] = float(row["sem"]) ** 2
     found, stopped = list[Measurement](), list[tuple[float, int, Point]]()
     earlier = list[tuple[float, float]]()
     for index, trial in experiment.trials.items():
@@ -456,10 +453,9 @@ def ended(
                 )
         elif measured and any(map(math.isfinite, given := tuple(values[index].values()))):
             y = tuple(value if math.isfinite(value) else math.nan for value in given)
+            noise = tuple(variances[index].values()) if index in variances else None
             row = trial_answer(when, index, place, y if named else y[0])
-            if not named and index in errors:
-                row = replace(row, noise=errors[index] ** 2)
-            found.append(row)
+            found.append(replace(row, noise=noise if named or noise is None else noise[0]))
             earlier.append((when, problem.expressions[0].value(dict(zip(names, y)))))
         elif measured or trial.status.is_failed:
             found.append(trial_answer(when, index, place, None))

@@ -95,6 +95,7 @@ def add_loop_options(commands: Any) -> None:
     option(new, "--safe", text, type=float, metavar="P")
     option(new, "--start", "the first setting, which is known to be safe", **SEVERAL)
     option(new, "--max-step", "the largest step of a parameter from the newest setting", **SEVERAL)
+    option(new, "--move-cost", "cost of a move, in units of Y per range moved", **SEVERAL)
     text = "conditions that are given, not chosen, such as outside=-10:40"
     option(new, "--context", text, **SEVERAL | {"metavar": "NAME=LOW:HIGH"})
 
@@ -119,6 +120,8 @@ def add_loop_options(commands: Any) -> None:
 
     amend = step("amend", _amend, "correct a measurement", MEASURED)
     amend.add_argument("values", nargs="*", metavar="Y", help="the right value, as for tell")
+    for parser in (tell, observe):
+        option(parser, "--noise", "noise variance V of Y, or NAME=V of outcomes", **SEVERAL)
     for parser in (tell, observe, amend):
         option(parser, "--failed", "the measurement failed; give no Y", False, action="store_true")
     remove = step("remove", _remove, "remove a measurement, as if it had never been made", MEASURED)
@@ -174,7 +177,8 @@ def _new(arguments: argparse.Namespace) -> None:
     given = {name: value for name, value in vars(arguments).items() if name in OF_LOOP}
     given["unit"] = None if arguments.unit == ROUNDS else arguments.unit
     given["start"] = _by_name([_value(box, text) for text in arguments.start]) or None
-    given["max_step"] = _by_name([_value({}, text) for text in arguments.max_step]) or None
+    for name in ("max_step", "move_cost"):
+        given[name] = _by_name([_value({}, text) for text in vars(arguments)[name]]) or None
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} exists; give another name, or remove the file.")
@@ -235,9 +239,10 @@ def _observed(
         raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
     if outcomes:
         y, number = outcomes, None if y is None else int(y)
-    time = _when(loop, arguments.time)
+    time, texts = _when(loop, arguments.time), vars(arguments).get("noise", [])
+    noise = _number(texts[0]) if texts and "=" not in texts[0] else _named(loop, texts) or None
     given = {"y": y, "ok": not arguments.failed, "time": time, "context": context or None}
-    return given, values, number
+    return given | {"noise": noise}, values, number
 
 
 def _report(loop: Loop) -> None:

@@ -186,6 +186,7 @@ class Units:
         require(not parameters or CONTEXT not in parameters, f"{problem}; give another name.")
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
         self.outcomes, self.outside = tuple(outcomes), outside
+        self._by_name = ("y", "noise") if outcomes else ()
         self.contexts = parameters.given.by_name if parameters else {}
 
     def point(self, point: Sequence[float]) -> Values:
@@ -201,7 +202,9 @@ class Units:
         if self.parameters is None:
             return X
         d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
-        places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
+        outside = self.outside
+        named = [self.parameters.named(row[:d], outside=outside) for row in rows]
+        places = [self.parameters.place(values, X, outside=outside) for values in named]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
     def located(self, X: Tensor, state: State) -> tuple[Point, int | None]:
@@ -256,8 +259,8 @@ class Units:
             values = cast(dict[str, Any], self.point(point))
             return values | ({CONTEXT: context} if context else {})
 
-        if isinstance(row.get("y"), tuple) and self.outcomes:
-            row = row | {"y": self.measured(row["y"])}
+        given = [key for key in self._by_name if isinstance(row.get(key), tuple)]
+        row = row | {key: self.measured(row[key]) for key in given}
         shown = self.clock.shown
         return self._converted(row, lambda time: cast(datetime, shown(time)).isoformat(), named)
 
@@ -280,10 +283,10 @@ class Units:
             place = self.parameters.place(own, like, outside=self.outside)
             return [*place.tolist(), *context]
 
-        if self.outcomes and row.get("y") is not None:
-            y = dict(row["y"])
+        for key in [key for key in self._by_name if row.get(key) is not None]:
+            y = dict(row[key])
             require(y.keys() <= {*self.outcomes}, f"outcomes are {', '.join(self.outcomes)}")
-            row = row | {"y": [y.get(name, math.nan) for name in self.outcomes]}
+            row = row | {key: [y.get(name, math.nan) for name in self.outcomes]}
         number, read = self.clock.number, datetime.fromisoformat
         return self._converted(row, lambda text: number("time", read(text), ""), place)
 

@@ -62,7 +62,7 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
 REBUILT = ("answers", "open", "consultations", "replies")
 """The lists of rows that a change of an answer may change, in the order of :func:`recounted`."""
 WHOLE = ("number", "arm", "arms", "known", "arrival")
-MANY = ("point", "points", "arms", "predicted", "y")
+MANY = ("point", "points", "arms", "predicted", "y", "noise")
 LARGEST = 2**62
 """Integers in a file must be smaller than this bound."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -173,7 +173,7 @@ def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement |
 def _checked(field: str, value: Any, of_reply: bool) -> Any:
     if isinstance(value, list):
         require(field in MANY, f"{field} is a list")
-        lacks = field == "y" and not of_reply  # NaN is a missing outcome
+        lacks = field in ("y", "noise") and not of_reply  # NaN is a missing outcome
         return tuple(n if lacks and n != n else _checked(field, n, of_reply) for n in value)
     if value is None or field == "became":
         return value

@@ -12,7 +12,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.loop.log import like
+from botorch_tv.loop.log import OpenBox, like
 from botorch_tv.strategies.arguments import as_context
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
@@ -141,11 +141,12 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     refuse_masked(name, value)
     if hasattr(value, "to_dict") and not hasattr(value, "columns"):  # a row of a DataFrame
         value = value.to_dict()
+    outside = isinstance(state.domain, OpenBox)
     if isinstance(value, Mapping):
-        return parameters.place(value, like(state), "the point").unsqueeze(0)
+        return parameters.place(value, like(state), "the point", outside=outside).unsqueeze(0)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
     places = [
-        parameters.place(record, like(state), f"{name}[{row}]")
+        parameters.place(record, like(state), f"{name}[{row}]", outside=outside)
         for row, record in enumerate(records if isinstance(records, (list, tuple)) else [records])
     ]
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)

@@ -21,9 +21,9 @@ from torch import Tensor
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
-from botorch_tv.strategies.feasible import Feasible, Success, all_of, corners_of
+from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.near import Within, near
+from botorch_tv.strategies.near import Moves, Within, near
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
@@ -78,7 +78,8 @@ class Measurement:
             in standard deviations. None if there is no prediction.
         y: The observation: a number or, if outcomes have names, a number for each outcome, NaN if
             it is missing. None before the answer, or if the measurement failed.
-        noise: The noise variance; None for the strategy's default.
+        noise: The noise variance or, if outcomes have names, one for each, NaN if it is not given;
+            None for the strategy's default.
         arrival: Number of answers that had arrived before this answer; ``OPEN`` while there is no
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
@@ -94,7 +95,7 @@ class Measurement:
     known: int
     predicted: tuple[float, float, float] | None
     y: Values = None
-    noise: float | None = None
+    noise: Any = None
     arrival: int = OPEN
     became: str | None = None
     keeps: float | None = None
@@ -412,7 +413,7 @@ class MeasurementLog(NamedTuple):
             if count % every == 0 and bool(self.strategy.predicts(state)):
                 time, then = float(state.time), self._replace(states=(state,))
                 chance = then._replace(answers=self.answers[:count]).success(time)
-                yield time, tuple(self.recommended(state, time, context, chance).tolist())
+                yield time, tuple(self.recommended(state, Asked(time, context, chance)).tolist())
 
     # ---------------------------------------------------------------- choosing
 
@@ -432,32 +433,31 @@ class MeasurementLog(NamedTuple):
         ok = torch.tensor([good], device=own.device)
         return Success(X, ok, time, corners_of(domain), state.time.new_tensor([now]))
 
-    def recommended(
-        self, state: State, now: Present, context: Tensor | None, chance: Success | None
-    ) -> Tensor:
+    def recommended(self, state: State, asked: Asked) -> Tensor:
         """The point with the best lower bound, `d + c`, among points where success is likely.
 
         Args:
             state: The state that predicts.
-            now: As in :meth:`success`.
-            context: The context, `c`.
-            chance: The probability of success; None if it is certain.
+            asked: The time, the context, the probability of success, and the cost of each point.
         """
-        feasible = None if chance is None else chance.strict()
-        return self.strategy.recommend(
-            state, now=now, context=context, caution=CAUTION, feasible=feasible
-        )
+        strict = None if asked.feasible is None else asked.feasible.strict()
+        given = asked._replace(feasible=strict)._asdict()
+        return self.strategy.recommend(state, **given, caution=CAUTION)
 
-    def best(self, now: Present, context: Tensor | None = None, fixed: Fixed = None) -> Best:
+    def best(
+        self, now: Present, context: Tensor | None, fixed: Fixed = None, moves: Moves | None = None
+    ) -> Best:
         """The setting to recommend.
 
         Args:
             now: As in :meth:`success`.
             context: The context, `c`.
             fixed: Values of named parameters that are held.
+            moves: What moves cost, if anything; their steps are not limited.
         """
         strategy, state, chance = self.strategy, self.state, self.success(now)
-        X = self.recommended(holding(self.trusted, fixed), now, context, chance)
+        asked = Asked(now, context, chance, None if moves is None else moves.price(state))
+        X = self.recommended(holding(self.trusted, fixed), asked)
         predicted = strategy.suggestion_at(state, X, now=now)
         mean, sd = float(predicted.mean), float(predicted.sd)
         share = state.time.new_tensor(UNSUPPORTED_SHARE * strategy.prior_variance(state))
@@ -523,7 +523,7 @@ class MeasurementLog(NamedTuple):
         *,
         retry: bool,
         context: Tensor | None = None,
-        around: tuple[Point, Any] | None = None,
+        moves: Moves | None = None,
         generator: torch.Generator | None = None,
     ) -> Suggestion:
         """The next point to measure, among points likely enough to succeed.
@@ -535,14 +535,15 @@ class MeasurementLog(NamedTuple):
             retry: Whether to restrict the search to a category that must be tried again, if any;
                 see :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
-            around: A point, and the largest step from it; see
-                :func:`~botorch_tv.strategies.near.near`.
+            moves: The largest steps from a setting, and what moves from it cost; None for any
+                steps at no cost.
             generator: Source of random numbers.
         """
         chance, state = self.success(now), self.as_if_answered(waiting, now)
         feasible: Feasible | None = chance
-        if around is not None:
-            point, reach = like(state).new_tensor(around[0]), around[1]
+        cost = None if moves is None else moves.price(state)
+        if moves is not None and moves.max_step is not None:
+            point, reach = like(state).new_tensor(moves.at), moves.max_step
             if isinstance(state.domain, Box):
                 state = near(state, point, reach)
             else:
@@ -550,14 +551,14 @@ class MeasurementLog(NamedTuple):
         state = holding(state, fixed)
         among = holding(state, due_again(state)) if retry else state
         choice = self.quiet.ask(
-            among, now=now, context=context, feasible=feasible, generator=generator
+            among, now=now, context=context, feasible=feasible, cost=cost, generator=generator
         )
         assumed = state.history.choice.tensor()[self.state.rounds :]
         pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
         if not len(pending):
             return choice
         before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, float(choice.time), choice, pending, feasible)
+        return apart(self.quiet, before, float(choice.time), choice, pending, feasible, cost)
 
 
 def replayed(

@@ -38,7 +38,6 @@ from botorch_tv.loop.input import (
     Condition,
     Numbers,
     Points,
-    as_number,
     as_place,
     as_places,
     as_replies,
@@ -88,7 +87,7 @@ from botorch_tv.loop.words import (
 from botorch_tv.notebook import page
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import corners_of
+from botorch_tv.strategies.feasible import Cost, MoveCost, corners_of
 from botorch_tv.strategies.named import Parameters, moved
 from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
@@ -203,7 +202,7 @@ class Loop(Monitored):
             exactly. Limits on outcomes are kept with a probability of at least ``confidence`` if
             there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
         confidence: Probability of keeping all limits on outcomes above which a setting may be
-            suggested; 0.9 by default.
+            suggested; 0.5 by default. It is far higher at most suggestions.
         safe: Probability with which every measurement must keep the limits on outcomes, such as
             0.99; it replaces ``confidence``. Needs ``start``, or measurements that kept them. If no
             setting is safe enough, the likeliest is suggested, with a warning, and the
@@ -212,6 +211,11 @@ class Loop(Monitored):
         max_step: The largest difference between a suggestion and the newest setting, such as
             ``{"temperature": 20}``, in the units of the parameters; without names, a number for
             each coordinate. Points of :meth:`enqueue` are not restricted.
+        move_cost: The cost of a move from the newest setting, in the units of y: a number per range
+            moved, ``{"temperature": 3}``, or a number for all parameters, or a function of two
+            settings, from and to. It is subtracted from the bounds that choices and recommendations
+            maximise; see :class:`~botorch_tv.strategies.feasible.MoveCost`. Points of
+            :meth:`enqueue`, and first points without predictions, ignore it.
         lost_after: A suggestion is lost if it is still open when more than this number of answers
             have arrived since. A lost suggestion may still be answered, but no longer counts: not
             for ``pending``, and not in later choices. The default is twice the larger of
@@ -255,6 +259,7 @@ class Loop(Monitored):
         safe: float | None = None,
         start: Points = None,
         max_step: Mapping[str, float] | Sequence[float] | None = None,
+        move_cost: Cost | None = None,
         lost_after: int | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
@@ -284,13 +289,18 @@ class Loop(Monitored):
         outside = isinstance(begun.domain, OpenBox)
         self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names, outside)
         self._strategy = strategy
-        self._record = Record(MeasurementLog.begin(strategy, begun), 1, lost_after, max_step)
+        log, corner = MeasurementLog.begin(strategy, begun), corners_of(begun.domain)[0]
+        self._record = Record(log, 1, lost_after, max_step, move_cost)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
         if max_step is not None:  # raises for wrong names and steps
-            within(begun.domain, corners_of(begun.domain), corners_of(begun.domain)[0], max_step)
+            within(begun.domain, corner, corner, max_step)
+        if move_cost is not None:  # raises for wrong names and numbers
+            MoveCost(begun.domain, corner, move_cost)
+            single = len(getattr(strategy, "objectives", "1")) == 1
+            require(single, "Loop: move_cost has the unit of one objective; give max_step=.")
         if start is not None:
             self.enqueue(start)
 
@@ -324,8 +334,8 @@ class Loop(Monitored):
                 ``ok`` is False.
             time: Times of the observations, `n`, in any order, numbers or datetimes; 1, 2, ..., n
                 by default.
-            noise: Noise variance of each measurement, `n`; by default the noise variance of the
-                strategy.
+            noise: Noise variance of each measurement, `n`, or a list of dicts for named outcomes;
+                by default the noise variance of the strategy.
             context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
                 named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
@@ -431,7 +441,7 @@ class Loop(Monitored):
         suggestion: int | NumberedSuggestion | None = None,
         at: Points = None,
         time: When = None,
-        noise: float | None = None,
+        noise: Observed = None,
         context: Condition = None,
         ok: bool = True,
     ) -> None:
@@ -449,8 +459,8 @@ class Loop(Monitored):
                 a measurement has no prediction in :meth:`table`.
             time: Time of the measurement; the suggestion's time by default. The time may be earlier
                 than the times of previous answers.
-            noise: Noise variance of this measurement; by default the noise variance of the
-                strategy, which the adaptive strategy estimates.
+            noise: Noise variance of this measurement, with named outcomes a dict; by default the
+                noise variance of the strategy, which the adaptive strategy estimates.
             context: The measured context, or the named contexts that differ from the suggestion's.
             ok: False if the measurement failed.
 
@@ -479,7 +489,7 @@ class Loop(Monitored):
         y: Observed = None,
         *,
         time: When = None,
-        noise: float | None = None,
+        noise: Observed = None,
         context: Condition = None,
         ok: bool = True,
     ) -> None:
@@ -491,8 +501,8 @@ class Loop(Monitored):
             y: The observation, a scalar; ignored if ``ok`` is False.
             time: Time of the measurement; the default is chosen as for ``now`` in :meth:`ask`. A
                 time before the newest measurement is allowed.
-            noise: Noise variance of this measurement; by default the noise variance of the
-                strategy, which the adaptive strategy estimates.
+            noise: Noise variance of this measurement, with named outcomes a dict; by default the
+                noise variance of the strategy, which the adaptive strategy estimates.
             context: The measured context, as in :meth:`ask`.
             ok: False if the measurement failed.
 
@@ -768,7 +778,7 @@ class Loop(Monitored):
         Raises:
             InputDataError: If parameters have no names, if a measurement has no place in the new
                 space, or if ``had`` does not name the new parameters.
-            ValueError: If a limit or ``max_step`` names a parameter that was removed.
+            ValueError: If a limit, ``max_step`` or ``move_cost`` names a removed parameter.
         """
         old, record, domain = self.parameters, self._record, self.domain
         if old is None or self._strategy.consults or not isinstance(domain, Box):
@@ -783,10 +793,11 @@ class Loop(Monitored):
         made._units.clock = self._units.clock
         made._generator.set_state(self._generator.get_state())
         rows = [row.point for row in (*record.log.answers, *record.superseded)]
+        places = list[list[float]]()
         if rows:
             X = torch.tensor(rows, dtype=torch.float64, device="cpu")
             places = moved(X, old, Parameters(space), had).tolist()
-            made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
+        made._record = record.with_points(made._record.log, dict(zip(rows, map(tuple, places))))
         if dropped := len(record.open) + len(record.queue):
             warnings.warn(
                 f"the space has changed, so open suggestions and queued points, {dropped} in all, "
@@ -839,7 +850,8 @@ class Loop(Monitored):
             is called ``time (parameter)``. The columns of the context have the names of the
             contexts, or ``context0, ...``; ``time`` contains the time. The column ``y`` contains
             the observation, NaN if the measurement failed; ``ok`` is False if it failed. The column
-            ``noise`` contains the noise variance, NaN if the strategy estimates the noise. The
+            ``noise`` contains the noise variance, or a dict of variances if outcomes have names,
+            NaN if the strategy estimates the noise. The
             columns ``mean`` and ``sd`` contain the prediction made with the suggestion, NaN if the
             measurement was not suggested. The column ``reset`` states whether the measurement
             triggered a reset. If outcomes have names, the column ``objective`` takes the place of
@@ -918,7 +930,7 @@ class Loop(Monitored):
         best, predict, advised = None, None, list[Place]()
         if ax is None and bool(self._strategy.predicts(self.state)):
             present, row = self._present(now), self._context(context)
-            best = log.best(present, row).X
+            best = log.best(present, row, None, self._record.moves).X
             predict = functools.partial(self._strategy.posterior, self.state, now=present)
             if replay:
                 advised += log.recommendations(row, MOST_ADVISED)
@@ -1028,10 +1040,12 @@ class Loop(Monitored):
 
         Raises:
             OSError: If the file cannot be written; an existing file is then unchanged.
-            ValueError: If the file cannot describe a part of the strategy or of the domain, or if
-                another process has written the file since this loop last loaded or saved it.
+            ValueError: If the file cannot describe a part of the strategy or of the domain, if
+                ``move_cost`` is a function, or if another process has written the file since this
+                loop last loaded or saved it.
         """
         path, record = Path(path), self._record
+        require(not callable(record.move_cost), "a file has no functions; give move_cost numbers.")
         saved, present = self._saved, version_of(path)
         require(
             saved is None or present is None or saved[0] != present[0] or saved == present,
@@ -1180,7 +1194,8 @@ class Loop(Monitored):
         return context_row(state, context)
 
     def _best(self, now: When, context: Condition, fixed: Fixed = None) -> Best:
-        return self._record.log.best(self._present(now), self._context(context), fixed)
+        row, moves = self._context(context), self._record.moves
+        return self._record.log.best(self._present(now), row, fixed, moves)
 
     def _suspect_text(self, now: When, context: Condition) -> str:
         """A sentence on the newest reading if it is far from its prediction, otherwise empty."""
@@ -1224,10 +1239,9 @@ class Loop(Monitored):
             )
         return row
 
-    def _add(self, row: Measurement, y: Values, time: float, noise: float | None) -> None:
-        if noise is not None:
-            noise = as_number("noise", noise, "give the variance of this measurement.")
-        self._record = self._record.answered(row, y, time, noise)
+    def _add(self, row: Measurement, y: Values, time: float, noise: Observed) -> None:
+        given = None if noise is None else as_values(self._strategy, noise, what="noise")
+        self._record = self._record.answered(row, y, time, given)
 
     def _answered(self, number: int) -> Measurement:
         """The measurement with a given number.

@@ -219,8 +219,10 @@ def of_objective(log: MeasurementLog) -> MeasurementLog:
     strategy = log.strategy
     if not isinstance(strategy, Outcomes):
         return log
-    pairs = ((answer, objective_of(strategy, answer.y)) for answer in log.answers)
-    answers = [replace(answer, y=None if math.isnan(y) else y) for answer, y in pairs]
+    first, answers = strategy.expressions[0], list[Measurement]()
+    for answer in log.answers:
+        y, noise = objective_of(strategy, answer.y), strategy.noise_of(first, answer.noise)
+        answers.append(replace(answer, y=None if math.isnan(y) else y, noise=noise))
     states = tuple(state.members[0] for state in log.states)
     return log._replace(strategy=strategy.members[0], states=states, answers=tuple(answers))
 
@@ -393,7 +395,7 @@ class Monitored:
         def _context(self, context: Condition) -> Tensor | None: ...
 
     def gain(self, at: Points = None, *, now: When = None, context: Condition = None) -> Gain:
-        """What a move from the present setting to the recommended setting gains.
+        """What a move from the present setting to the recommended setting gains, without its cost.
 
         Args:
             at: The present setting, as in :meth:`Loop.observe`; by default the setting that was
@@ -583,7 +585,7 @@ class Monitored:
         row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
-        best = log.best(present, row).X
+        best = log.best(present, row, None, record.moves).X
         generator = torch.Generator().manual_seed(0)  # the loop's own numbers are for its choices
         chosen = record.choice(present, row, None, generator).X
         return present, row, best, contenders(log.state, best, chosen)

@@ -28,13 +28,14 @@ from botorch_tv.loop.log import (
     replayed,
 )
 from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Consultation, Suggestion
 from botorch_tv.validation import plain
 
 RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
-SETTINGS = ("pending", "lost_after", "max_step")
+SETTINGS = ("pending", "lost_after", "max_step", "move_cost")
 """The fields of a record that are arguments of :class:`Loop`."""
 MOST_OPEN = 16
 """Maximum number of open consultations; older consultations are dropped to limit memory."""
@@ -53,6 +54,7 @@ class Record(NamedTuple):
         consultations: Consultations without an answer, by number, oldest first.
         superseded: Wrong readings, in the order in which they were amended or removed.
         max_step: The largest step of a suggestion from the newest setting; None for no limit.
+        move_cost: The cost of a move from the newest setting; None for none.
         queue: Points that the loop suggests next, with their context.
         asked: Number of suggestions so far, which is the number of the newest suggestion.
         consulted: Number of consultations so far.
@@ -62,6 +64,7 @@ class Record(NamedTuple):
     pending: int
     lost_after: int | None
     max_step: Any = None
+    move_cost: Any = None
     open: Mapping[int, Measurement] = {}
     consultations: Mapping[int, Question] = {}
     superseded: Sequence[Measurement] = ()
@@ -104,18 +107,19 @@ class Record(NamedTuple):
         if isinstance(strategy, Outcomes):
             retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        last = None if self.max_step is None else self._last
-        around = None if last is None else (last, self.max_step)
+        moves = self.moves
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, around=around, generator=source
+            now, waiting, fixed, retry=retry, context=context, moves=moves, generator=source
         )
 
     @property
-    def _last(self) -> Point | None:
-        """The newest setting: that of the newest suggestion, or of the newest measurement."""
+    def moves(self) -> Moves | None:
+        """The limits and costs of moves from the newest suggestion or measurement, if any."""
         rows = [*self.log.answers, *self.open.values()]
-        order = [(row.known, row.arrival == OPEN, row.number) for row in rows]
-        return rows[order.index(max(order))].point if rows else None
+        if not rows or self.max_step is self.move_cost is None:
+            return None
+        newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
+        return Moves(newest.point, self.max_step, self.move_cost)
 
     def asking(
         self, now: Present, context: Tensor | None, fixed: Fixed, units: Units, source: Generator
@@ -145,12 +149,11 @@ class Record(NamedTuple):
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
-        keeps = None if made.keeps is None else float(made.keeps.prod())
+        kept = math.nan if made.keeps is None else float(made.keeps.prod())
         predicts = bool(strategy.predicts(state))
         moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
-        point = tuple(units.rounded(made.X).tolist())
-        keeps = None if keeps is None or math.isnan(keeps) else keeps
+        point, keeps = tuple(units.rounded(made.X).tolist()), None if math.isnan(kept) else kept
         arm = None if made.index is None else int(made.index)
         row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
         opened = {**self.open, number: row}
@@ -162,7 +165,7 @@ class Record(NamedTuple):
         number = min([0, *(row.number for row in rows)]) - 1
         return Measurement(number, point, arm, time, time, len(self.log.answers), None)
 
-    def answered(self, row: Measurement, y: Values, time: float, noise: float | None) -> Record:
+    def answered(self, row: Measurement, y: Values, time: float, noise: Values) -> Record:
         """The record with the answer to a suggestion, or a measurement that was not suggested.
 
         Raises:

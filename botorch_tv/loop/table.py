@@ -152,7 +152,8 @@ class Table(NamedTuple):
         context: The contexts, `n x c`.
         y: The observations, `n`; NaN if the measurement failed.
         time: The times, `n`, float64; datetimes are in the unit of the loop.
-        noise: The noise variances, `n`; infinite if the measurement failed.
+        noise: The noise variances, `n`; infinite if the measurement failed, and the default of the
+            strategy if outcomes have names.
         reset: Whether the measurement triggered a reset, `n`, bool.
         points: The n points as lists of numbers, or as dicts of named parameters and contexts in
             their units.
@@ -237,9 +238,8 @@ def table(log: MeasurementLog, units: Units) -> Table:
     rows, own, domain = log.answers, like(log.state), log.state.domain
     points = own.new_tensor([row.point for row in rows]).view(len(rows), domain.columns)
     usual = log.strategy.usual_noise
-    noise = [
-        math.inf if row.y is None else usual if row.noise is None else row.noise for row in rows
-    ]
+    given = [usual if isinstance(row.noise, tuple | None) else row.noise for row in rows]
+    noise = [math.inf if row.y is None else variance for row, variance in zip(rows, given)]
     return Table(
         number=torch.tensor([row.number for row in rows], dtype=torch.int64, device="cpu"),
         X=points[:, : domain.dim],
@@ -319,9 +319,10 @@ def data_frame(
         given = () if units.contexts else row.point[domain.dim :]
         begun = [row.number, *own, *given, units.clock.shown(row.time)]
         y, noise = objective_of(log.strategy, row.y), usual if row.noise is None else row.noise
+        shown = units.measured(noise) if isinstance(noise, tuple) else noise
         mean, sd, _ = row.prediction if row.number > 0 else (math.nan,) * 3
         outcomes = row.y if isinstance(row.y, tuple) else (math.nan,) * len(units.outcomes)
-        cells.append([*begun, y, row.y is not None, noise, mean, sd, reset, *outcomes])
+        cells.append([*begun, y, row.y is not None, shown, mean, sd, reset, *outcomes])
     if units.outcomes:
         rest[rest.index("y")] = OBJECTIVE
     return pd.DataFrame(cells, columns=[number, *points, *context, *rest, *measured])

@@ -9,7 +9,7 @@ from typing import Any
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
-from botorch_tv.loop.log import Problem, Values
+from botorch_tv.loop.log import OpenBox, Problem, Values
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
@@ -48,15 +48,12 @@ def stated(
     """
     plain = strategy or adaptive_gp_ucb(maximize=maximize is not False)
     if objective is None and not constraints:
-        require(
-            confidence is None and safe is None,
-            "Loop: confidence or safe is given without constraints; omit it.",
-        )
+        problem = "Loop: confidence or safe is given without constraints; omit it."
+        require(confidence is None and safe is None, problem)
         return plain, domain
-    require(
-        objective is None or maximize is None,
-        "Loop: objective and maximize are given; to minimise, write a minus, objective='-cost'.",
-    )
+    fix = "to minimise, write a minus, objective='-cost'."
+    both = objective is not None and maximize is not None
+    require(not both, f"Loop: objective and maximize are given; {fix}")
     if not isinstance(strategy, ProcessStrategy | None):
         raise ValueError(
             f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}"
@@ -67,32 +64,28 @@ def stated(
     own = [limit for limit in limits if {*limit.names} <= parameters]
     outer = tuple(limit for limit in limits if limit not in own)
     mixed = [limit.text for limit in outer if {*limit.names} & parameters]
-    require(
-        not mixed,
-        f"Loop: the constraints {mixed} have outcomes and parameters; measure the left-hand side "
-        "as an outcome of its own.",
-    )
+    fix = "measure the left-hand side as an outcome of its own."
+    require(not mixed, f"Loop: the constraints {mixed} have outcomes and parameters; {fix}")
     if own and named is not None:
         texts = [limit.text for limit in (*named.limits, *own)]
         given = 0 if named.contexts else domain.columns - domain.dim
-        domain = Box({**named, **named.contexts}, context_dim=given, constraints=texts)
+        kind = OpenBox if isinstance(domain, OpenBox) else Box
+        domain = kind({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return plain, domain
-    require(
-        safe is None or (confidence is None and bool(outer)),
-        "Loop: safe is the probability of keeping limits on outcomes; give such constraints, and "
-        "no confidence.",
-    )
+    problem = "Loop: safe is the probability of keeping limits on outcomes"
+    alone = safe is None or (confidence is None and bool(outer))
+    require(alone, f"{problem}; give such constraints, and no confidence.")
     if objective is None:
         raise ValueError(
             f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, "
             "but the objective has none; give objective='yield', and tell {'yield': 80, ...}."
         )
-    problem = Problem(parse_objectives(objective), outer)
-    both = [name for name in problem.names if name in parameters]
-    require(not both, f"Loop: {', '.join(both)} is a parameter and an outcome; rename one.")
+    made = Problem(parse_objectives(objective), outer)
+    twice = [name for name in made.names if name in parameters]
+    require(not twice, f"Loop: {', '.join(twice)} is a parameter and an outcome; rename one.")
     model, least = strategy or Adaptive(), confidence or safe or CONFIDENCE
-    return problem.outcomes(model=model, confidence=least, safe=safe is not None), domain
+    return made.outcomes(model=model, confidence=least, safe=safe is not None), domain
 
 
 def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
@@ -100,13 +93,14 @@ def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
     return strategy.names if isinstance(strategy, Outcomes) else ()
 
 
-def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
+def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") -> Values:
     """A measurement as a number, or as a number for each named outcome; None if it failed.
 
     Args:
         strategy: The strategy of the loop.
         y: The measurement: a number; with named outcomes a dict, in which outcomes may be missing.
         ok: Whether the measurement succeeded.
+        what: What the numbers are, for errors.
 
     Raises:
         InputDataError: If a value is not finite, or if a name is unknown.
@@ -117,16 +111,16 @@ def as_values(strategy: Strategy, y: Any, ok: object) -> Values:
     if not names:
         if isinstance(y, Mapping):
             raise InputDataError(
-                f"y is {shown(y)}, but this loop has one outcome without a name; tell a number, or "
-                "begin with Loop(..., objective='yield')."
+                f"{what} is {shown(y)}, but this loop has one outcome without a name; tell a "
+                "number, or begin with Loop(..., objective='yield')."
             )
-        return as_number("y", y, FAILED)
+        return as_number(what, y, FAILED)
     if not isinstance(y, Mapping) and len(names) == 1:
         y = {names[0]: y}
     example = ", ".join(f"{name!r}: ..." for name in names)
     if not isinstance(y, Mapping) or not {*y} <= {*names} or not y:
         raise InputDataError(
-            f"y is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
+            f"{what} is {shown(y)}, but the outcomes are {', '.join(names)}; tell {{{example}}}, "
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."

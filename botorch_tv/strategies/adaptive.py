@@ -203,10 +203,8 @@ class Adaptive(ProcessStrategy):
             ranged = named.context_columns if named is not None else 0
             unranged = domain.context_dim - ranged
             if named is not None:
-                sizes = [each.columns for each in (*named.axes, *named.given.axes) if each.columns]
-                sizes += [1] * unranged
-                numbers = torch.arange(len(sizes), device=device)
-                groups = numbers.repeat_interleave(torch.tensor(sizes, device=device))
+                sizes = torch.tensor(domain.sizes, device=device)
+                groups = torch.arange(len(sizes), device=device).repeat_interleave(sizes)
             prior = prior_on_box(self.bank, lower, upper, unranged, among, ranged, groups)
         return self._initial(domain, prior, shape)
 

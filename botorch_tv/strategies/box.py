@@ -103,30 +103,29 @@ class Box(Domain):
         if self.parameters is not None:  # named parameters are modelled in the unit cube
             self.constraints = tuple(limit.text for limit in self.parameters.limits)
             self.contexts = self.parameters.contexts
-            zeros = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
-            bounds = zeros + torch.arange(2, device="cpu").unsqueeze(-1)
+            ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu")
+            bounds = ends.repeat(1, self.parameters.columns)
         self.bounds = corners("Box: bounds", bounds).detach().clone()
         _require_extent(self.bounds, self.bounds.dtype)
         self.context_dim = require_integer("Box: context_dim", context_dim, 0, "0 for none.")
-        if self.parameters is not None and self.contexts:
-            require(
-                not context_dim,
-                f"Box: context_dim is {context_dim}, but {', '.join(self.contexts)} are "
-                "the context; omit context_dim.",
-            )
-            self.context_dim = self.parameters.context_columns
+        require(
+            not (context_dim and self.contexts),
+            f"Box: context_dim is {context_dim}, but {', '.join(self.contexts)} are the context; "
+            "omit context_dim.",
+        )
+        self.context_dim += 0 if self.parameters is None else self.parameters.context_columns
         self.dim, self.device = self.bounds.shape[1], self.bounds.device
         self.columns = self.dim + self.context_dim
-        if self.parameters is not None and self.parameters.mixed and search is None:
-            search = MixedSearch(self.parameters)
-        elif self.parameters is not None:
+        usual: Search = MultiStart()
+        if self.parameters is not None:
+            usual = MixedSearch(self.parameters) if self.parameters.mixed else usual
             require(
                 search is None or (isinstance(search, MultiStart) and not self.parameters.mixed),
                 f"Box: search is {search!r}, but named parameters are searched by MultiStart or, "
                 "if a parameter is a Choice or there are constraints, by a built-in search; omit "
                 "search, or give bounds as a tensor 2 x d.",
             )
-        self.search = MultiStart() if search is None else search
+        self.search = usual if search is None else search
         self.search.check(self)
         self._in_features: dict[tuple[object, ...], PointBasis | str] = {}
 
@@ -231,7 +230,8 @@ class Box(Domain):
         if self.parameters is not None:
             return X if self.parameters.mixed else self.parameters.to_uniform(X)
         lower, upper = self.part.like(X)
-        return ((X - lower) / (upper - lower).clamp_min(torch.finfo(X.dtype).tiny)).clamp(0, 1)
+        U = (X - lower) / (upper - lower).clamp_min(torch.finfo(X.dtype).tiny)
+        return U if self.part is self._corners else U.clamp(0, 1)
 
     def held(self, X: Tensor) -> Tensor:
         """The nearest points that the search may choose, `* x d`.
@@ -304,6 +304,13 @@ class Box(Domain):
     def part(self) -> DeviceCopies:
         """The corners of the part that is searched, if the parameters have no names, `2 x d`."""
         return self._corners
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of columns of each parameter, followed by those of each context."""
+        spaces = () if self.parameters is None else (self.parameters, self.parameters.given)
+        sizes = [axis.columns for space in spaces for axis in space.axes]
+        return sizes + [1] * (self.columns - sum(sizes))
 
     @property
     def extent(self) -> Tensor:

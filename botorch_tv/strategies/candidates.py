@@ -42,7 +42,14 @@ from botorch_tv.gp.tensors import OfTrials, Scratch
 from botorch_tv.strategies.arguments import require_tensors
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.feasible import STARTS, Feasible, corners_of, promise, promise_slope
+from botorch_tv.strategies.feasible import (
+    STARTS,
+    Feasible,
+    MoveCost,
+    corners_of,
+    promise,
+    promise_slope,
+)
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_number, require_trials
 
@@ -52,6 +59,8 @@ POINTS = 1024
 NEAR, REACH = 8, 0.1
 """Number of newest measured points near which an allowed point may lie, and the length of the box
 around each, as a share of the ranges."""
+BACK = 16
+"""Number of steps on the way back from a choice to the newest setting, if moves have a price."""
 WATCHED = 2
 """Number of first rounds in which parts are checked for writing into shared tensors."""
 
@@ -70,6 +79,7 @@ class Decision:
         present: The time of the decision.
         context: Coordinates that are given, not chosen, `batch_shape x c`; None without a context.
         feasible: Where a choice is allowed; None for everywhere.
+        cost: The cost of each choice, in the units of y; None for none.
     """
 
     inference: Inference
@@ -81,6 +91,7 @@ class Decision:
     present: Present
     context: Tensor | None = None
     feasible: Feasible | None = None
+    cost: MoveCost | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Suggestion:
         """The point or arm that an exploration chooses, with its prediction.
@@ -349,7 +360,7 @@ class RoundCandidates(Candidates):
         self.decision, self.draws, self.width, self.offset = decision, draws, width, offset
         self.sign, self.scale, self.scratch = decision.sign, self.data.prior.scale, scratch
         self.round, self.memory = state.data.rounds + 1, state.memory[-1]
-        self.feasible = decision.feasible
+        self.feasible, self.cost = decision.feasible, decision.cost
         self.sqrt_beta = width.unsqueeze(-1) if isinstance(width, Tensor) else width
 
     @cached_property
@@ -361,6 +372,15 @@ class RoundCandidates(Candidates):
     def noise(self) -> Tensor:
         noise = model_noise(self.decision.inference, self.data)
         return (noise if self.unit is None else noise / self.unit.square()).unsqueeze(-1)
+
+    def price(self, X: Tensor, unit: float) -> Tensor:
+        """The costs of points, `trials x q`, in the unit of scores.
+
+        A score whose unit is not that of predictions changes by 1 per prior standard deviation.
+        """
+        assert self.cost is not None
+        price = unit / self.scale * self.cost(X)
+        return price if self.unit is None else price / self.unit.reshape(-1, 1)
 
     @abstractmethod
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
@@ -486,7 +506,6 @@ class ArmCandidates(RoundCandidates):
         ties: Ties = "first",
         among: Tensor | None = None,
     ) -> Tensor:
-        tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
         mean, sd = self.mean, self.sd
         watched = self.round <= WATCHED and mean.device.type == "cpu"
         before = (mean.clone(), sd.clone()) if watched else (mean, sd)
@@ -496,9 +515,11 @@ class ArmCandidates(RoundCandidates):
                 "a score writes into the mean or sd of its candidates, which are the prediction of "
                 "a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
+        unit = self.scale if unit is None else unit
+        if self.cost is not None:
+            values = values - self.price(self.points, unit).view_as(values)
         if self.feasible is not None:
             p, risk = (part.view_as(values) for part in self._judged)
-            unit = self.scale if unit is None else unit
             values = promise(values, values.amin(-1, True), p, risk, unit)
         if among is not None:
             if among.dtype != torch.int64 or among.dim() != 1 or not len(among):
@@ -510,8 +531,8 @@ class ArmCandidates(RoundCandidates):
             outside[among.to(values.device)] = False
             values = values.masked_fill(outside, -math.inf)
         if ties == "random":
-            return random_maximum(values, tolerance, self.uniform())
-        return first_maximum(values, tolerance, self.scratch)
+            return random_maximum(values, TIE_TOLERANCE * unit, self.uniform())
+        return first_maximum(values, TIE_TOLERANCE * unit, self.scratch)
 
     def at(self, choice: Tensor) -> Candidates:
         other = copy.copy(self)
@@ -630,7 +651,7 @@ class BoxCandidates(RoundCandidates):
                 'ties="random" needs the arms of a Grid; use ties="first" on a Box.'
             )
         box, posterior = self._box, self.posterior
-        search = box.search
+        search, unit = box.search, self.scale if unit is None else unit
         if among is not None:
             search = DiscreteSearch(among)
             search.check(box)
@@ -655,13 +676,12 @@ class BoxCandidates(RoundCandidates):
         def value(X: Tensor, trials: Tensor | None) -> Tensor:
             some = of(trials)
             if torch.is_grad_enabled():
-                return some._scored(score, X)
+                return some._scored(score, X, unit)
             most = SEARCH_NUMBERS // max(1, len(X) * max(posterior.compared, X.shape[-1]))
             parts = torch.split(X, max(1, most), dim=1)
-            return torch.cat([some._scored(score, part) for part in parts], 1)
+            return torch.cat([some._scored(score, part, unit) for part in parts], 1)
 
         measured, live = posterior.starting_points(self.sign, self.context)
-        unit = self.scale if unit is None else unit
         problem = SearchProblem(
             value,
             measured[..., : box.dim],
@@ -669,12 +689,14 @@ class BoxCandidates(RoundCandidates):
             self.round - 1,
             unit,
             whole=not alone,
-            climbed=None if bound_width(score, 0.0) is None else climbed,
+            climbed=None if self.cost or bound_width(score, 0.0) is None else climbed,
             coarse=posterior.coarse,
         )
         if self.feasible is not None:
             problem = self._promising(problem, search)
         X = search.best(box, problem)
+        if self.cost is not None and not isinstance(search, DiscreteSearch):
+            X = self._settled(X, problem, self.cost)
         without = ~posterior.live.any(-1, keepdim=True)
         if X.device.type != "cpu" or bool(without.any()):
             # Without data most priors score all points alike, and rounding would choose.
@@ -684,6 +706,17 @@ class BoxCandidates(RoundCandidates):
             tied = most - least <= TIE_TOLERANCE * unit
             X = torch.where(without & tied.unsqueeze(-1), first, X)
         return X.view(*self._shape, box.dim)
+
+    def _settled(self, X: Tensor, problem: SearchProblem, cost: MoveCost) -> Tensor:
+        """The best of points on the way back from `trials x d`, of all parameters, then of each."""
+        shares = torch.linspace(1, 0, BACK + 1).to(X).unsqueeze(-1)
+        for place in (slice(None), *(part for part, _ in cost.rates)):
+            some = X.unsqueeze(1).repeat(1, BACK + 1, 1)
+            some[..., place] = torch.lerp(some, cost.at, shares)[..., place]
+            some = self._box.held(some.clamp(*self._box.bounds.to(X)))
+            best = problem.score(some, None).argmax(-1).view(-1, 1, 1)
+            X = some.take_along_dim(best, 1).squeeze(1)
+        return X
 
     def _promising(self, problem: SearchProblem, search: Search) -> SearchProblem:
         """A search problem whose score is :func:`promise`, with the same way of derivatives."""
@@ -738,8 +771,8 @@ class BoxCandidates(RoundCandidates):
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return torch.where(condition.unsqueeze(-1), first, second)
 
-    def _scored(self, score: Score, X: Tensor) -> Tensor:
-        """Scores, `trials x q`, of points `trials x q x d`."""
+    def _scored(self, score: Score, X: Tensor, unit: float) -> Tensor:
+        """Scores, `trials x q`, of points `trials x q x d`, less their costs."""
         view = (*self._shape, X.shape[-2])
         values = checked_scores(score(_Points(self, X)), view)
         if X.requires_grad and not values.requires_grad:
@@ -747,7 +780,8 @@ class BoxCandidates(RoundCandidates):
                 "a score has no gradient, which the search of a box needs; compute it without "
                 "detach(), comparisons or rounding, or give the box search=DiscreteSearch(X)."
             )
-        return values.reshape(X.shape[:-1])
+        values = values.reshape(X.shape[:-1])
+        return values if self.cost is None else values - self.price(X, unit)
 
     def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
         """Two values: factor * (±mean + width * sd), `trials x q`, and its gradient in ``X``."""
@@ -776,6 +810,8 @@ class _SomeTrials(BoxCandidates):
         self.functions += [sampled.select(trials) for sampled in drawn]
         self.context = None if context is None else context[trials]
         self._shape, self._every, self._trials = trials.shape, every, trials
+        if self.cost and every.unit is not None:
+            self.unit = every.unit.reshape(-1)[trials]
 
     @property
     def noise(self) -> Tensor:

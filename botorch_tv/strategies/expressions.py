@@ -13,6 +13,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from botorch_tv.validation import require, settle_number, shown
@@ -78,6 +79,23 @@ class Expression:
             values: A number or a tensor for each name; tensors broadcast.
         """
         return _value(self._tree, values)
+
+    def variance(self, variances: Mapping[str, Any]) -> Any:
+        """The variance Σ w² v of a linear formula of independent values.
+
+        Args:
+            variances: The variance v of the value of each name, a number or a tensor.
+
+        Raises:
+            ValueError: If the formula is not linear in its names.
+        """
+        zero, some = dict.fromkeys(variances, 0.0), dict(zip(variances, map(math.sqrt, count(2))))
+        start = self.value(zero)
+        weights = {name: self.value(zero | {name: 1.0}) - start for name in variances}
+        linear = start + sum(weight * some[name] for name, weight in weights.items())
+        good = math.isclose(self.value(some), linear, rel_tol=1e-9, abs_tol=1e-9)
+        require(good, f"noise is given, but {self.text!r} is not linear; give noise without it.")
+        return sum(weights[name] ** 2 * variance for name, variance in variances.items())
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,16 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import add, mul
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from botorch_tv.forgetting.base import median_gap
 from botorch_tv.gp.points import Pull
@@ -36,7 +37,10 @@ from botorch_tv.gp.tensors import OfTrials
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import Now
+from botorch_tv.validation import require, require_number
 
+Cost = float | Mapping[Any, float] | Callable[[Any, Any], float]
+"""Type of the cost of a move, see :class:`MoveCost`."""
 LIKELY = 0.5
 """A point is suggested only if its probability of success exceeds this fraction of the highest
 probability in the domain. The limit is relative, because a machine may fail most of the time at all
@@ -153,11 +157,13 @@ class Asked(NamedTuple):
         now: Time, a scalar or `batch_shape`, as in :meth:`Strategy.ask`.
         context: The context, `batch_shape x c`.
         feasible: Where a choice is allowed; None for everywhere.
+        cost: The cost of each choice, which its score must exceed; None for none.
     """
 
     now: Now = None
     context: Tensor | None = None
     feasible: Feasible | None = None
+    cost: MoveCost | None = None
 
 
 def all_of(*parts: Feasible | None) -> Feasible | None:
@@ -267,7 +273,9 @@ class Success(Feasible):
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
             prior = 1 - GLITCH if length else len(LENGTHSCALES) * GLITCH
             evidence.append(chance.log().sum(-1) + math.log(prior))
-        self._weights = torch.stack(weights)  # hypotheses x trials x n
+        # Without any failure, as if there were no outcomes: all points alike.
+        failed = ~ok.all(-1, keepdim=True)
+        self._weights = torch.stack(weights) * failed  # hypotheses x trials x n
         self._shares = torch.stack(evidence).softmax(0)  # hypotheses x trials
         points = self._lower + (self._upper - self._lower) * raw_points(STARTS, X.shape[-1], 0, X)
         every = torch.cat([X, points.expand(len(X), -1, -1)], 1)
@@ -319,3 +327,53 @@ def corners_of(domain: Domain) -> Tensor:
     corners = torch.stack([domain.X.amin(0), domain.X.amax(0)])
     corners[1] += corners[0] == corners[1]
     return corners
+
+
+class MoveCost:
+    """The cost of a move from a setting, in the units of y.
+
+    Numbers c_p cost Σ_p c_p |x_p - at_p|, with distances as shares of the ranges; on a logarithmic
+    scale, of the range of logarithms. Any two values of an unordered
+    :class:`~botorch_tv.strategies.parameters.Choice` are a range apart. A function has no
+    derivative: a box is searched as if moves were free, and then on the way back to the setting.
+
+    Args:
+        domain: The domain.
+        at: The setting, `d`; a context may follow.
+        cost: A number for all parameters; numbers by name or, without names, by the index of the
+            coordinate, 0 for others; or a function of two settings, from and to, as dicts or, if
+            coordinates have no names, as lists.
+
+    Attributes:
+        rates: The columns of each parameter, and its number; 0 for a function.
+
+    Raises:
+        ValueError: If a parameter is unknown, or if a number is negative or not finite.
+    """
+
+    def __init__(self, domain: Domain, at: Tensor, cost: Cost) -> None:
+        named = domain.named_search if isinstance(domain, Box) else None
+        self.at, self._function = at[: domain.dim], cost if callable(cost) else None
+        self._ranges = corners_of(domain).to(at).diff(dim=0)[0]
+        self._shown: Any = Tensor.tolist
+        parts: dict[Any, slice] = {n: slice(n, n + 1) for n in range(domain.dim)}
+        if named is not None:
+            self._shown = getattr(named.space, "named", named.space.params)
+            parts = {name: place for name, _, place in named.space.parts}
+        each = 0.0 if callable(cost) else cost
+        given = each if isinstance(each, Mapping) else dict.fromkeys(parts, each)
+        for name, rate in given.items():
+            require(name in parts, f"move_cost names {name!r}; the parameters are {[*parts]}.")
+            require_number(f"move_cost of {name}", rate, "[0, inf)", "give units of y per range.")
+        self.rates = [(parts[name], rate) for name, rate in given.items()]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """The cost of moves to points `* x (d + c)`, `*`, with derivatives for numbers alone."""
+        X = X[..., : len(self.at)]
+        if self._function is not None and not X.requires_grad:
+            here, rows = self._shown(self.at), X.reshape(-1, len(self.at))
+            costs = [float(self._function(here, self._shown(row))) for row in rows]
+            return X.new_tensor(costs).view(X.shape[:-1])
+        moved = (X - self.at) / self._ranges
+        every = [rate * vector_norm(moved[..., place], dim=-1) for place, rate in self.rates]
+        return torch.stack(every).sum(0)

@@ -118,7 +118,7 @@ def preset(
         style: Line style of the preset in plots; see :attr:`Preset.style`.
         row: Row of the preset in the README's table; see :attr:`Preset.row`.
         compared: Names of arguments, separated by commas; see :attr:`Preset.compared`.
-        contrib: A sentence for the docstring, README and guide; see :attr:`Preset.contrib`.
+        contrib: A sentence for the docstring, README and site; see :attr:`Preset.contrib`.
     """
 
     def entered(make: Callable[Given, Made]) -> Callable[Given, Made]:

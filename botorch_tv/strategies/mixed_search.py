@@ -24,11 +24,12 @@ from botorch_tv.gp.search import (
     raw_points,
     slopes_of,
 )
-from botorch_tv.strategies.subspace import TRIED, Subspace
+from botorch_tv.strategies.subspace import SOME, Subspace
 
 RAW = 256
-"""Number of new points that are scored before the first ascent."""
+"""Number of new points that are scored before the first ascent, if there are no limits."""
 STARTS = 8
+"""Number of ascents; within limits, there are twice as many."""
 FILLS = 8
 """Number of first measurements that fill the space if a parameter has categories."""
 AHEAD = 16
@@ -37,8 +38,6 @@ SWEEPS = ((12, 3), (30, 1))
 """For each sweep, the number of evaluations per ascent, and how many points the sweep retains."""
 EDGES = 1.3
 """Factor by which points are spread from the centre, to reach the ends of ranges."""
-DRAWN = 64
-"""Number of random points among which the first that keeps all limits is chosen."""
 FEW = 8
 """Number of steps that move continuous parameters after a change of another parameter."""
 
@@ -97,7 +96,7 @@ class MixedSearch(Subspace, Search):
             return torch.cat([self.best(box, problem.of(trial)) for trial in range(len(observed))])
         slopes = slopes_of(problem)
 
-        @torch.no_grad()  # type: ignore[untyped-decorator]
+        @torch.no_grad()
         def value(X: Tensor) -> Tensor:
             return problem.score(X.unsqueeze(0), None)[0]
 
@@ -105,12 +104,13 @@ class MixedSearch(Subspace, Search):
             values, by = slopes(x.reshape(1, -1, x.shape[-1]), None, -1 / problem.unit)
             return values.view(x.shape[:-1]), by.view_as(x)
 
-        raw = self.even(RAW, problem.rounds, observed)
+        raw = self.even(SOME if self.limited else RAW, problem.rounds, observed)
         measured = self.held(observed[0, problem.live[0]].clamp(0, 1))
         points = torch.cat([raw, measured])
         values = value(points)
-        best = min(len(measured), STARTS // 3)
-        fresh = values[: len(raw)].topk(min(STARTS - best, len(raw))).indices
+        many = 2 if self.limited else 1  # limits make local maxima
+        best = min(len(measured), many * STARTS // 3)
+        fresh = values[: len(raw)].topk(min(many * STARTS - best, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(best).indices + len(raw)])]
         free = not self.fixed and not self.ranges and not self.limited
         if free and all(axis.levels is None for axis in self.space.axes):
@@ -122,10 +122,11 @@ class MixedSearch(Subspace, Search):
                     before, (X, values) = X, self._changed(X, value)
                     if torch.equal(X, before):
                         break
-                X = X[values.topk(min(remaining, len(X))).indices]
+                X = X[values.topk(min(many * remaining, len(X))).indices]
         if self.limited:
-            return self._climbed(X, climb, SWEEPS[-1][0], stepped=False)
-        X = self.held(self.space.rounded(X))
+            X = self._climbed(X, climb, SWEEPS[-1][0], stepped=False)
+        else:
+            X = self.held(self.space.rounded(X))
         return X[value(X).argmax()].unsqueeze(0)
 
     def numbers(self, dim: int, sizes: SearchSizes, trials: int) -> int:
@@ -133,9 +134,8 @@ class MixedSearch(Subspace, Search):
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64, device="cpu")
-        even = raw_points(number, len(self.space.axes), 0, like)
-        edges = self.inside((EDGES * (even - 0.5) + 0.5).clamp(0, 1), number)
-        even = self.even(number, 0, like)
+        U = EDGES * (raw_points(number, len(self.space.axes), 0, like) - 0.5) + 0.5
+        even, edges = self.even(number, 0, like), self.held(self.spread(U.clamp(0, 1)))
         return even, torch.cat([even, edges]) if self.limited else edges
 
     def unused(self, number: int, seed: int, pending: Collection[Any]) -> Tensor:
@@ -148,12 +148,11 @@ class MixedSearch(Subspace, Search):
             seed: Seed of the sequence.
             pending: Points that are pending, as tuples.
         """
-        first, tried, wanted = number, AHEAD, AHEAD
-        if self.limited:  # only some points of the sequence are allowed
-            first, wanted = 0, number + AHEAD
-            tried = TRIED * wanted
-        U = even_points(tried, len(self.space.axes), seed=seed, first=first)
-        even = self.held(self.inside(U, wanted).roll(first - number, 0)[:AHEAD])
+        if self.limited:
+            even = self.some.roll(-number - seed % len(self.some), 0)[:AHEAD]
+        else:
+            U = even_points(AHEAD, len(self.space.axes), seed=seed, first=number)
+            even = self.held(self.spread(U))
         return next((X for X in even if tuple(X.tolist()) not in pending), even[0])
 
     def filling(self, box: Region, number: int, rounds: int, like: Tensor) -> Tensor:
@@ -163,14 +162,12 @@ class MixedSearch(Subspace, Search):
         return self.held(self.spread(like.new_full((1, len(self.space.axes)), 0.5))[0])
 
     def anywhere(self, box: Region, draws: Uniform) -> Tensor:
-        uniform = draws.uniform(DRAWN if self.limited else 1, len(self.space.axes))
-        each = uniform.view(-1, *uniform.shape[-2:])
-        X = (
-            torch.cat([self.inside(U, 1) for U in each])
-            if self.limited
-            else self.spread(each[:, 0])
-        )
-        return self.held(self.space.rounded(X)).view(*uniform.shape[:-2], -1)
+        U = draws.uniform(1, len(self.space.axes))
+        X = self.space.rounded(self.spread(U.flatten(0, -2)))
+        if self.limited:
+            row = (draws.uniform() * len(self.some)).long().clamp_max(len(self.some) - 1)
+            X = torch.where(self.roomy(X).unsqueeze(-1), X, self.some.to(X)[row.flatten()])
+        return self.held(X).view(*U.shape[:-2], -1)
 
     def _climbed(
         self, X: Tensor, climb: Objective, evaluations: int, *, stepped: bool = True
@@ -237,7 +234,7 @@ class MixedSearch(Subspace, Search):
             return array(-self.excess(at(u)).flatten())
 
         def by_room(u: np.ndarray) -> np.ndarray:
-            return array(torch.block_diag(*-self.slopes(at(u))[1][..., columns]))
+            return array(torch.block_diag(*-self.slopes(at(u))[1][..., columns]))  # type: ignore[no-untyped-call]
 
         bounds = np.tile(array(torch.stack(self.ends, -1)[free.cpu()]), (len(X), 1))
         start, limits = X[:, columns].flatten(), {"type": "ineq", "fun": room, "jac": by_room}

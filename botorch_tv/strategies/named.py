@@ -12,7 +12,6 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.strategies.parameters import (
-    BoxParameter,
     Choice,
     Context,
     Float,
@@ -109,7 +108,7 @@ class Parameters(Space, Mapping[str, Parameter]):
         context = {key: given[key] for key in given if key in self.contexts}
         chosen = {key: given[key] for key in given if key not in context}
         own = chosen if given else point
-        X = _placed(self, f"{name} is", own, "the parameters ", "", like, outside=outside)
+        X = _placed(self, (name, "the parameters ", ""), own, like, outside)
         return torch.cat([X, self.context_row(context, like)]) if context else X
 
     def context_row(self, context: object, like: Tensor) -> Tensor:
@@ -128,7 +127,7 @@ class Parameters(Space, Mapping[str, Parameter]):
                 f"the context is {shown(context)}, but no context is declared; omit it, or give "
                 "the box {'outside': Context(-10, 40), ...}."
             )
-        return _placed(self.given, "the context is", context, "", "context=", like, outside=True)
+        return _placed(self.given, ("the context", "", "context="), context, like, True)
 
     def from_uniform(self, U: Tensor) -> Tensor:
         """Map coordinates to the cube, `* x d`; integers and parameters with a step are rounded.
@@ -192,11 +191,9 @@ class Parameters(Space, Mapping[str, Parameter]):
             KeyError, TypeError, ValueError, InputDataError: If ``data`` does not describe valid
                 parameters.
         """
-        kinds: dict[str, Any] = {"Float": Float, "Integer": Integer}
-        kinds |= {"Choice": Choice, "Context": Context}
-        made = {}
-        for name, fields in data.items():
-            own = dict(fields)
+        kinds: dict[str, Any] = {kind.__name__: kind for kind in (Float, Integer, Choice, Context)}
+        made: dict[str, Any] = {name: dict(fields) for name, fields in data.items()}
+        for name, own in made.items():
             kind = kinds[own.pop("type")]
             values = own.pop("choices") if "choices" in own else (own.pop("low"), own.pop("high"))
             made[name] = kind(*values, **own)
@@ -218,8 +215,8 @@ def moved(
 ) -> Tensor:
     """Measured points in the coordinates of another space.
 
-    Values are neither rounded nor clipped: a number outside its new range has a coordinate beyond
-    [0, 1]. A parameter that was dropped must have had a single value.
+    Values are neither rounded to steps nor clipped: a number outside its new range has a coordinate
+    beyond [0, 1]. A parameter that was dropped must have had a single value.
 
     Args:
         points: Points in the old cube, `n x d`; or with the contexts, `n x (d + c)`.
@@ -240,14 +237,14 @@ def moved(
     before, after = (
         Space({**space, **(space.given.by_name if whole else {})}) for space in (old, new)
     )
-    added = after.by_name.keys() - before.by_name.keys()
-    if added != had.keys():
+    added = [name for name in after.by_name if name not in before.by_name]
+    if set(added) != set(had):
         raise InputDataError(
-            f"the space has the new parameters {', '.join(sorted(added)) or 'none'}, but values "
-            f"are given for {', '.join(had) or 'none'}; give the value that each new parameter had."
+            f"the space has the new parameters {', '.join(added) or 'none'}, but values are given "
+            f"for {', '.join(had) or 'none'}; give the value that each new parameter had."
         )
     for name, _, at in before.parts:
-        if name not in after.by_name and len(points[:, at].unique(dim=0)) > 1:
+        if name not in after.by_name and len(torch.unique(points[:, at], dim=0)) > 1:
             raise InputDataError(
                 f"{name} is missing in the new space, but it was measured at several values; "
                 "leave it in, and hold it by fixed=."
@@ -257,9 +254,9 @@ def moved(
         values = before.read(point, outside=True) | had
         for name, axis in after.by_name.items():
             try:
-                number = isinstance(axis, BoxParameter)
-                found += axis.unit(real(values[name]) if number else values[name])
-            except (ValueError, TypeError, ArithmeticError) as error:
+                value = checked_value(name, axis, values[name], points.dtype, outside=True)
+                found += axis.unit(value)
+            except InputDataError as error:
                 raise InputDataError(
                     f"{name} was measured at {values[name]!r}, which has no place in the new "
                     f"space, {axis!r}; widen it, or start a new loop with the table of the "
@@ -269,16 +266,9 @@ def moved(
 
 
 def _placed(
-    space: Space,
-    what: str,
-    values: object,
-    kind: str,
-    give: str,
-    like: Tensor,
-    *,
-    outside: bool,
+    space: Space, words: Sequence[str], values: object, like: Tensor, outside: bool
 ) -> Tensor:
-    """The coordinates of values, `D`.
+    """The coordinates of values, `D`; ``words`` describe the values in errors.
 
     Raises:
         InputDataError: If values are missing, unknown or invalid.
@@ -287,8 +277,8 @@ def _placed(
         own = list(values) if isinstance(values, Mapping) else shown(values)
         example = ", ".join(f"{key!r}: ..." for key in space.by_name)
         raise InputDataError(
-            f"{what} {own}, but it must have a value for each of {kind}"
-            f"{', '.join(space.by_name)}, and no other; give {give}{{{example}}}."
+            f"{words[0]} is {own}, but it must have a value for each of {words[1]}"
+            f"{', '.join(space.by_name)}, and no other; give {words[2]}{{{example}}}."
         )
     dtype, every = like.dtype, space.by_name.items()
     checked = {n: checked_value(n, axis, values[n], dtype, outside=outside) for n, axis in every}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv.gp.search import DiscreteSearch
 from botorch_tv.strategies.box import Box, searched
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Cost, Feasible, MoveCost
 from botorch_tv.strategies.parameters import BoxParameter, Space
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import real_tensor, require_number, shown
@@ -96,6 +96,25 @@ def within(domain: Domain, X: Tensor, at: Setting, reach: Setting) -> Tensor:
         apart = (number.along(X[..., places[name]]) - value).abs()
         good &= apart <= step + ROUNDING * (abs(value) + step)
     return good
+
+
+class Moves(NamedTuple):
+    """The largest steps from a setting, and the cost of moves from it; each may be None.
+
+    Attributes:
+        at: The coordinates of the setting; a context may follow.
+        max_step: The largest steps, as for :func:`near`.
+        cost: The cost of a move, as for :class:`~botorch_tv.strategies.feasible.MoveCost`.
+    """
+
+    at: Sequence[float]
+    max_step: Setting | None = None
+    cost: Cost | None = None
+
+    def price(self, state: State) -> MoveCost | None:
+        """The cost of moves from the setting, on the domain of a state; None without any."""
+        at = state.basis.variance.new_tensor(self.at)
+        return MoveCost(state.domain, at, self.cost) if self.cost else None
 
 
 class Within(Feasible):

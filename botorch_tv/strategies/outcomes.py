@@ -32,8 +32,10 @@ from botorch_tv.validation import real_tensor, require, settle_number, shown
 if TYPE_CHECKING:
     from botorch.models.model import ModelList
 
-CONFIDENCE = 0.9
-"""Default probability of keeping all limits above which a point may be chosen."""
+CONFIDENCE = 0.5
+"""Default probability of keeping all limits above which a point may be chosen. The probability at
+most choices is far higher, because it is also a weight of scores. At 0.9, what had not been
+measured lately was never measured again."""
 SELECTED = 2.0
 """Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
 often a point whose predicted outcome is by chance too far from the bound."""
@@ -73,7 +75,10 @@ class Bound(OfTrials):
 
 @dataclass(frozen=True, eq=False)
 class Kept(OfTrials, Feasible):
-    """The probability that limits on outcomes are kept now, the product of Φ(±(bound - mean) / sd).
+    """The probability p that limits are kept now, the product of Φ(±(bound - mean) / sd).
+
+    The weight of scores is √p. With weight p, choices stay too far from the limits: scores count
+    from the lowest in the domain, so the gain from a point nearer to a limit is a small share.
 
     Args:
         bounds: The limits, at least one.
@@ -96,7 +101,8 @@ class Kept(OfTrials, Feasible):
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         p = functools.reduce(mul, self.each(X))
-        return p, (1 - p) / (1 - self.least)
+        # The derivative of the root is infinite at 0.
+        return p.clamp_min(torch.finfo(p.dtype).tiny).sqrt(), (1 - p) / (1 - self.least)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
         p, parts = X.new_ones(X.shape[:-1]), []
@@ -108,11 +114,13 @@ class Kept(OfTrials, Feasible):
             parts.append((pull, (-hazard if own.upper else hazard) / wide, -hazard * z * rate))
             p = p * torch.special.ndtr(z)
 
-        def back(by_p: Tensor | float, by_risk: Tensor | float) -> Tensor:
-            by = p * (by_p - by_risk / (1 - self.least))
+        root = p.sqrt()
+
+        def back(by_weight: Tensor | float, by_risk: Tensor | float) -> Tensor:
+            by = 0.5 * root * by_weight - p * by_risk / (1 - self.least)
             return functools.reduce(add, [pull(by * mean, by * sd) for pull, mean, sd in parts])
 
-        return p, (1 - p) / (1 - self.least), back
+        return root, (1 - p) / (1 - self.least), back
 
 
 AROUND = 0.05
@@ -492,7 +500,7 @@ class Outcomes(Composed):
         *,
         time: float | Tensor | None = None,
         ok: Tensor | None = None,
-        noise: None = None,
+        noise: Tensor | Sequence[float] | Mapping[str, float] | None = None,
         check: bool = True,
         consume: bool = False,
     ) -> tuple[State, Info]:
@@ -506,28 +514,36 @@ class Outcomes(Composed):
             time: Time of the measurements, a scalar or `batch_shape`; the suggestion's by default.
             ok: Whether the measurement succeeded, bool, `batch_shape`; a failed measurement has no
                 outcome.
-            noise: Not supported.
+            noise: Noise variances of the outcomes, `batch_shape x m`, NaN where none is given; or a
+                list or a dict, as for ``y``. The variance of a linear formula follows if all of its
+                outcomes have one.
             check: As for :meth:`Strategy.tell`.
             consume: As for :meth:`Strategy.tell`.
 
         Raises:
             InputDataError: As for :meth:`Strategy.tell`.
+            ValueError: If the outcomes of a formula have variances, but it is not linear.
         """
         own, shape = state.basis.variance, state.time.shape
-        if isinstance(y, Mapping):
-            y = [y.get(name, math.nan) for name in self.names]
-        values = y if isinstance(y, Tensor) else real_tensor(y, own)
+
+        def row(given: Any) -> Tensor | None:
+            if isinstance(given, Mapping):
+                given = [given.get(name, math.nan) for name in self.names]
+            return given if isinstance(given, Tensor) else real_tensor(given, own)
+
+        values, given = row(y), row(noise)
         if check:
             require_suggestion(state, suggestion, self._fingerprint, compared=self.compares)
             require_tensors(own, ("y", values, (*shape, len(self.names)), None))
             if noise is not None:
-                raise InputDataError("Outcomes takes no noise; it is estimated, or given to model.")
+                require_tensors(own, ("noise", given, (*shape, len(self.names)), None))
         assert isinstance(values, Tensor)
         by_name = dict(zip(self.names, values.unbind(-1)))
         states, infos = list[State](), list[Info]()
         for expression, (member, before) in zip(self.expressions, self.pairs(state)):
             value = expression.value(by_name)
             good = value.isfinite() if ok is None else value.isfinite() & ok
+            known = self.noise_of(expression, None if given is None else given.unbind(-1))
             all_good = good.device.type == "cpu" and bool(good.all())
             made = suggestion._replace(made_by=None)
             if member.compares and states:
@@ -538,6 +554,7 @@ class Outcomes(Composed):
                 torch.where(good, value, 0.0),
                 time=time,
                 ok=None if all_good else good,
+                noise=None if known is None else torch.where(good, known, 1.0),
                 check=check,
                 consume=consume,
             )
@@ -545,6 +562,22 @@ class Outcomes(Composed):
             infos.append(info)
         reset = torch.stack([info.reset for info in infos]).any(0)
         return self.together(states), infos[0]._replace(reset=reset)
+
+    def noise_of(self, expression: Expression, noise: Any) -> Any:
+        """The noise variance of a formula; None unless all of its outcomes have one.
+
+        Args:
+            expression: The formula.
+            noise: Noise variances of the outcomes, a number or a tensor for each, NaN where none is
+                given; None if none is given for any.
+
+        Raises:
+            ValueError: If all of its outcomes have a variance, but the formula is not linear.
+        """
+        pairs = () if noise is None else zip(self.names, noise)
+        own = {name: part for name, part in pairs if name in (expression.names or ())}
+        missing = any(bool(torch.as_tensor(part).isnan().all()) for part in own.values())
+        return None if missing or not own else expression.variance(own)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         raise NotImplementedError  # tell() calls the members

@@ -175,20 +175,17 @@ class BoxParameter:
         Returns:
             Two values; the first exceeds the second if there are none.
         """
-        rounding = 1e-12 * max(abs(low), abs(high))
-        low, high = max(low, self.low), min(high, self.high)
-        if self.step is not None:
-            first = math.ceil((low - self.low - rounding) / self.step)
-            last = math.floor((high - self.low + rounding) / self.step)
-            return self._value_of(first), self._value_of(last)
-        digits = 10.0 ** -DIGITS[dtype]
-        ends = []
-        for end, sign in ((low, 1), (high, -1)):
-            value = self.rounded(end, dtype)
-            if sign * value < sign * end - rounding:
-                quantum = 10 * digits * (abs(end) if self.log else self.high - self.low)
-                value = self.rounded(end + sign * quantum, dtype)
-            ends.append(value)
+        rounding, ends = 1e-12 * max(abs(low), abs(high)), []
+        for end, sign in ((max(low, self.low), 1), (min(high, self.high), -1)):
+            most = sign * end - rounding
+            if self.step is not None:
+                steps = math.ceil((most - sign * self.low) / self.step)
+                ends.append(self._value_of(sign * steps))
+            elif sign * (value := self.rounded(end, dtype)) >= most:
+                ends.append(value)
+            else:
+                size = abs(end) if self.log else self.high - self.low
+                ends.append(self.rounded(end + sign * 10 ** (1 - DIGITS[dtype]) * size, dtype))
         return ends[0], ends[1]
 
     def scaled(self, value: float) -> float:
@@ -376,11 +373,6 @@ class Choice:
     def _corners(self) -> list[list[float]]:
         return simplex(len(self.choices)).tolist()
 
-    @property
-    def numeric(self) -> bool:
-        """Whether all values are numbers."""
-        return all(type(choice) in (int, float) for choice in self.choices)
-
     def along(self, columns: Tensor) -> Tensor:
         """The number among the choices that is nearest to each point `* x columns`, `*`.
 
@@ -500,7 +492,7 @@ class Space:
             for name in limit.names:
                 axis = self.by_name[name]
                 require(
-                    isinstance(axis, BoxParameter) or axis.numeric,
+                    isinstance(axis, BoxParameter) or {*map(type, axis.choices)} <= {int, float},
                     f"{limit.text!r} limits {name}, which is {axis!r}, but only numbers can be "
                     "limited; name other parameters.",
                 )

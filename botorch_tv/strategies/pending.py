@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from botorch_tv.strategies.arguments import located
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.feasible import Feasible
+from botorch_tv.strategies.feasible import Feasible, MoveCost
 from botorch_tv.strategies.mixed_search import FILLS, MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Choice, Space
@@ -35,6 +35,7 @@ def apart(
     choice: Suggestion,
     pending: Tensor,
     feasible: Feasible | None,
+    cost: MoveCost | None = None,
 ) -> Suggestion:
     """A strategy's choice or, if it is pending, another point that may be as good.
 
@@ -49,6 +50,7 @@ def apart(
         choice: The strategy's choice.
         pending: The pending points, `n x d`.
         feasible: Where a choice is allowed; None for everywhere.
+        cost: What each choice costs, which is subtracted from its mean and bound.
     """
 
     def times(X: Tensor) -> Tensor:
@@ -64,6 +66,7 @@ def apart(
     every = torch.cat([X, choice.X[d:].expand(len(X), -1)], -1)
     means, sd = of_model(strategy, state, now, every)
     bound = (means if strategy.maximize else -means) + float(choice.sqrt_beta) * sd
+    bound = bound if cost is None else bound + cost(choice.X) - cost(every)
     rival = (count < most) & (bound >= (mean if strategy.maximize else -mean))
     if feasible is not None:
         rival &= feasible.allowed(every.unsqueeze(0))[0]
@@ -155,7 +158,7 @@ def overdue(space: Space, tried: Tensor) -> tuple[str, Any] | None:
         tried: Points of all trials, the newest last, `n x D`.
     """
     trials, found = len(tried), []
-    for (name, axis), at in zip(space.by_name.items(), space.places):
+    for name, axis, at in space.parts:
         if not isinstance(axis, Choice) or axis.ordered or axis.columns == 0:
             continue
         assert axis.levels is not None

@@ -27,7 +27,7 @@ from botorch_tv.strategies.arguments import Measured, as_time, require_begun_wit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import WATCHED, Decision, model_noise
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Asked, Feasible
+from botorch_tv.strategies.feasible import Asked, Feasible, MoveCost
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Info, Now, State, Suggestion, draws_from
 
@@ -91,6 +91,7 @@ class ProcessStrategy(Strategy):
         now: Now = None,
         context: Tensor | None = None,
         feasible: Feasible | None = None,
+        cost: MoveCost | None = None,
     ) -> Decision:
         """The data and settings with which the exploration chooses the point of a round.
 
@@ -99,6 +100,7 @@ class ProcessStrategy(Strategy):
             now: Time, a scalar or `batch_shape`, as in :meth:`ask`.
             context: The context, `batch_shape x c`, as in :meth:`ask`.
             feasible: Where a choice is allowed, as in :meth:`ask`.
+            cost: The cost of each choice, as in :meth:`ask`.
         """
         if now is None:
             present = Present(state.data.time + self.step(state), state.data.time)
@@ -116,6 +118,7 @@ class ProcessStrategy(Strategy):
             present=present,
             context=context,
             feasible=feasible,
+            cost=cost,
         )
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:

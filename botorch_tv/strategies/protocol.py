@@ -34,7 +34,7 @@ from botorch_tv.strategies.arguments import (
     require_tensors,
 )
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Asked, Feasible
+from botorch_tv.strategies.feasible import Asked, Feasible, MoveCost
 from botorch_tv.strategies.state import Consultation, Info, Now, State, Suggestion
 from botorch_tv.validation import (
     largest,
@@ -341,6 +341,7 @@ class Strategy(Declaring, ABC):
         now: float | Tensor | None = None,
         context: Tensor | None = None,
         feasible: Feasible | None = None,
+        cost: MoveCost | None = None,
         generator: Generators | Draws | None = None,
     ) -> Suggestion:
         """Choose where to measure next.
@@ -354,6 +355,8 @@ class Strategy(Declaring, ABC):
                 ``context_dim`` c.
             feasible: Where a choice is allowed, such as the probability of success of
                 :class:`~botorch_tv.strategies.feasible.Success`; by default everywhere.
+            cost: What each choice costs, in the units of y, such as
+                :class:`~botorch_tv.strategies.feasible.MoveCost`; it is subtracted from scores.
             generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
                 a list with a generator per trial, or an object with ``normal`` and ``uniform`` such
                 as :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's global generator by
@@ -367,7 +370,7 @@ class Strategy(Declaring, ABC):
                 domain, or if a list of generators does not have a generator per trial.
         """
         draws = draws_for(generator, state.data.time.shape, state.data.prior.variance)
-        return self._ask(state, Asked(now, as_context(state, context), feasible), draws)
+        return self._ask(state, Asked(now, as_context(state, context), feasible, cost), draws)
 
     @without_gradients
     def suggestion_at(self, state: State, X: Tensor, *, now: Now = None) -> Suggestion:
@@ -510,6 +513,7 @@ class Strategy(Declaring, ABC):
         context: Tensor | None = None,
         caution: float = 0.0,
         feasible: Feasible | None = None,
+        cost: MoveCost | None = None,
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
@@ -522,6 +526,7 @@ class Strategy(Declaring, ABC):
             caution: Weight of the posterior standard deviation: the point maximises
                 mean - caution sd, or minimises mean + caution sd.
             feasible: Where a recommendation is allowed, as in :meth:`ask`.
+            cost: What each choice costs, as in :meth:`ask`.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, or if the context does not fit
@@ -529,7 +534,7 @@ class Strategy(Declaring, ABC):
             ValueError: If ``caution`` is negative or not finite.
         """
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
-        asked = Asked(now, as_context(state, context), feasible)
+        asked = Asked(now, as_context(state, context), feasible, cost)
         best = self._best(state, asked, caution)
         return state.domain.points(best, state.basis.variance)
 

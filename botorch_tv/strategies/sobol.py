@@ -69,13 +69,7 @@ def _points(state: State) -> Tensor:
 
 def _parts(domain: Domain, X: Tensor) -> list[Tensor]:
     """The columns of each parameter and of each context."""
-    sizes = [1] * domain.columns
-    if isinstance(domain, Box) and domain.parameters is not None:
-        named = domain.parameters
-        axes = *named.axes, *(context.axis for context in named.contexts.values())
-        sizes = [axis.columns for axis in axes]
-        sizes += [1] * (domain.columns - sum(sizes))
-    return list(torch.split(X, sizes, -1))
+    return list(torch.split(X, domain.sizes if isinstance(domain, Box) else 1, -1))
 
 
 def _effect(mean: Tensor, part: Tensor) -> Tensor:

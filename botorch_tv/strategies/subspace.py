@@ -17,11 +17,11 @@ from botorch_tv.strategies.parameters import DIGITS, Space
 
 TOLERANCE = 1e-12
 """Rounding error of a limit's formula, relative to its largest value."""
-SOME = 256
-"""Number of allowed points among which the nearest to any point is found."""
+SOME = 1024
+"""Largest number of points that represent all points that keep the limits."""
 TRIED, MOST_TRIED = 16, 2**17
-"""Number of points per point wanted among which points that keep all limits are sought, and number
-of points among which any such point is sought."""
+"""Number of points per such point among which these are sought, and number of points among which
+any such point is sought."""
 REPAIRS = 60
 """Number of steps that move a point until it keeps all limits."""
 OVERSHOOT = 1.5
@@ -68,9 +68,8 @@ class Subspace:
     @cached_property
     def ends(self) -> tuple[Tensor, Tensor]:
         """Smallest and largest coordinate in each column of a numeric parameter, `D` each."""
-        lower, upper = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu").repeat(
-            1, self.space.columns
-        )
+        lower = torch.zeros(self.space.columns, dtype=torch.float64, device="cpu")
+        upper = torch.ones_like(lower)
         for name, axis, at in self.space.parts:
             if name in self.ranges and axis.number is not None:
                 low, high = map(axis.number.unit, self.ranges[name])
@@ -99,22 +98,18 @@ class Subspace:
         ]
         return torch.tensor(every, dtype=torch.bool, device="cpu")
 
-    @property
-    def total(self) -> int:
-        """Number of points before limits; 0 if a parameter is not listed."""
-        return math.prod(0 if rows is None else len(rows) for *_, rows in self.parts)
-
     def listed(self, most: int) -> Tensor | None:
         """All points, `M x D`; None if a parameter is continuous, or there are more than ``most``.
 
         Args:
             most: Largest number of points before limits.
         """
-        if not 0 < self.total <= most or not self.space.columns:
+        every = [rows for *_, rows in self.parts if rows is not None]
+        total = math.prod(len(rows) for rows in every)
+        if len(every) < len(self.parts) or total > most or not self.space.columns:
             return None
         X = torch.empty(1, 0, dtype=torch.float64, device="cpu")
-        for *_, rows in self.parts:
-            assert rows is not None
+        for rows in every:
             X = torch.cat([X.repeat_interleave(len(rows), 0), rows.repeat(len(X), 1)], -1)
         return X[(self.excess(X) <= TOLERANCE).all(-1)] if self.limited else X
 
@@ -244,49 +239,34 @@ class Subspace:
         return X
 
     def even(self, number: int, rounds: int, like: Tensor) -> Tensor:
-        """Allowed points that fill the subspace evenly, `q x D` with 1 ≤ q ≤ ``number``.
+        """Points that fill the subspace evenly, `q x D` with 1 ≤ q ≤ ``number``.
 
         Args:
             number: Number of points.
-            rounds: Number of past rounds; different numbers of rounds give different points.
+            rounds: Number of past rounds; other rounds have other points, as far as limits permit.
             like: A tensor of the dtype and device of the result.
 
         Raises:
-            InputDataError: If no point is found.
+            InputDataError: If no point is found that keeps all limits.
         """
-        if self.limited and 0 < self.total <= MOST_TRIED:
-            every = -(-len(self.some) // number)
-            return self.some.to(like)[rounds % every :: every][:number]
-        tried = TRIED * number if self.limited else number
-        return self.inside(raw_points(tried, len(self.space.axes), rounds, like), number)
-
-    def inside(self, U: Tensor, number: int) -> Tensor:
-        """Allowed points, `q x D` with 1 ≤ q ≤ ``number``; without limits, of all given points.
-
-        Args:
-            U: Points of the unit cube with a coordinate for each parameter, `n x p`. The allowed
-                points among them come first; if these are too few, others are moved.
-            number: Largest number of points.
-
-        Raises:
-            InputDataError: If no point is found.
-        """
-        if not self.limited:
-            return self.spread(U)
-        found = self._sought(U, number)
-        return found if len(found) else self.some.to(U)[:number]
+        if self.limited:
+            return self.some.to(like).roll(-number * rounds, 0)[:number]
+        return self.spread(raw_points(number, len(self.space.axes), rounds, like))
 
     @cached_property
     def some(self) -> Tensor:
-        """Allowed points, of which some are near any other allowed point, `q x D`, float64."""
-        like = torch.empty((), dtype=torch.float64, device="cpu")
-        found = self.listed(MOST_TRIED)
+        """Points that keep all limits and fill the subspace evenly, `q x D`, float64."""
+        like, found = torch.empty((), dtype=torch.float64, device="cpu"), self.listed(MOST_TRIED)
         for tried in (TRIED * SOME, MOST_TRIED) if found is None else ():
-            found = self._sought(raw_points(tried, len(self.space.axes), 0, like), SOME)
+            X = self.snapped(self.spread(raw_points(tried, len(self.space.axes), 0, like)))
+            good = self.roomy(X)
+            moved = self.pushed(X[~good][: max(0, SOME - int(good.sum()))])
+            found = torch.cat([X[good], moved[self.roomy(moved)]])[:SOME]
             if len(found):
-                break
+                return found
         if found is not None and len(found):
-            return found
+            generator = torch.Generator("cpu").manual_seed(0)
+            return found[torch.randperm(len(found), generator=generator, device="cpu")[:SOME]]
         texts = ", ".join(repr(limit.text) for limit in self.space.limits)
         held = {**self.fixed, **self.ranges}
         where = f" with {', '.join(f'{name}={value}' for name, value in held.items())}"
@@ -294,16 +274,6 @@ class Subspace:
             f"constraints: no point{where if held else ' of the box'} was found that keeps "
             f"{texts}; loosen a limit, widen the ranges of the parameters, or hold fewer."
         )
-
-    def _sought(self, U: Tensor, number: int) -> Tensor:
-        """Allowed points among given points, then moved points, `q x D` with q ≤ ``number``."""
-        X = self.snapped(self.spread(U))
-        good = self.roomy(X)
-        found = X[good][:number]
-        if len(found) < number:
-            moved = self.pushed(X[~good][:number])
-            found = torch.cat([found, moved[self.roomy(moved)]])[:number]
-        return found
 
     def _exact(self, point: Tensor) -> tuple[Tensor, bool]:
         """A point `D`, rounded to the stored digits, and whether it then keeps all limits."""

@@ -139,7 +139,7 @@ def all_of(source):
 
 @pytest.fixture
 def every_module():
-    for name in ("ax", "optuna"):
+    for name in ("ax", "gest_api", "optuna"):
         pytest.importorskip(name)
     return modules()
 

@@ -130,8 +130,7 @@ HINTS = {
     "steps": (lambda: Float(0, 1, step_size=0.1), r"step=0.1\) and Integer"),
     "order": (lambda: Choice("a", "b", is_ordered=True), "did you mean ordered"),
     "batch": (lambda: Loop(RANGES).ask(max_trials=4), r"Loop.ask\(n=4\) makes 4"),
-    "moves": (lambda: Loop(RANGES, move_cost=1.0), r"max_step=.* limits each move"),
-    "travel": (lambda: Loop(RANGES, max_travel_distances=[1]), r"max_step=.* limits each move"),
+    "travel": (lambda: Loop(RANGES, max_travel_distances=[1]), r"max_step=.* limits moves"),
     "space": (lambda: Loop(Box([(0, 1)])).with_space(RANGES), "needs named parameters"),
 }
 

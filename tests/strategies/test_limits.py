@@ -71,6 +71,18 @@ def test_random_points_are_spread_over_the_allowed_part():
     assert (X < 0.5).all(-1).double().mean() == pytest.approx(0.5, abs=0.1)  # a quarter of a half
 
 
+@pytest.mark.parametrize("seed", [0, 5])
+def test_first_points_of_trials_are_spread_over_the_allowed_part(seed):
+    """With a limit that hardly cuts, and with one of which no random point keeps both sides."""
+    for limits in (["a + b <= 1.9"], ["0.9999 <= a + b <= 1.0001"]):
+        search = Box({"a": (0, 1), "b": (0, 1)}, constraints=limits).search
+        X = torch.stack([search.unused(number, seed, ()) for number in range(12)])
+        assert len(X.unique(dim=0)) == 12
+        assert (X.amax(0) - X.amin(0) > 0.6).all()
+        pending = {tuple(X[0].tolist())}
+        assert torch.equal(search.unused(0, seed, pending), X[1])
+
+
 def numeric(box):
     return [name for name, axis in box.parameters.items() if not isinstance(axis, Choice)]
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from botorch.acquisition.multi_objective import (
@@ -18,6 +19,7 @@ from gp.mixture.readings import bank_of
 from gpytorch.means import ZeroMean
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.even_points import even_points
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
@@ -94,7 +96,7 @@ def test_a_loop_makes_the_choices_of_the_strategy(name: str, domain: str) -> Non
     [("box", ("p <= 0.5",), "y"), ("grid", ("p <= 0.5",), "y"), ("grid", (), "y, -p")],
 )
 def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective: str) -> None:
-    strategy = outcomes(MODELS["given"], limits, objective)
+    strategy = outcomes(MODELS["given"], limits, objective, confidence=0.9)
     weights = torch.rand(7, 3, 2, generator=torch.Generator().manual_seed(0)).double() + 0.1
 
     class Given:
@@ -159,9 +161,9 @@ def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(model, safe
             growth = max(0.0, (bound - center) ** 2 / scale - 1) / scale
             v = SELECTED * v + growth * v.square()
         wanted = wanted * normal.cdf(sign * (bound - mean) / v.sqrt())
-    p, risk = kept.judge(X.unsqueeze(0))
-    torch.testing.assert_close(p[0], wanted, rtol=0, atol=1e-8)
-    torch.testing.assert_close(risk, (1 - p) / (1 - strategy.confidence))
+    weight, risk = kept.judge(X.unsqueeze(0))
+    torch.testing.assert_close(weight[0] ** 2, wanted, rtol=0, atol=1e-8)
+    torch.testing.assert_close(risk, (1 - weight**2) / (1 - strategy.confidence))
     assert torch.equal(kept.allowed(X.unsqueeze(0)), risk <= 1)
 
 
@@ -178,9 +180,27 @@ def test_gradients_of_feasibility_are_those_of_automatic_differentiation(safe: b
             torch.testing.assert_close([*found, pull(*by)], [*wanted, by_autograd(*by)])
 
 
+def test_few_steps_along_limits_end_within_two_hundredths_of_a_long_search(monkeypatch) -> None:
+    searches, best = [], MultiStart.best
+    monkeypatch.setattr(MultiStart, "best", lambda *own: searches.append(own) or best(*own))
+    strategy = outcomes(adaptive_gp_ucb(), ["p <= 0.4"])
+    state = strategy.init(Box([(0.0, 1.0)] * 4))
+    for t, x in enumerate(even_points(14, 4)):
+        y, p = -(x - 0.7).square().sum(), x.square().mean()
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, x), [float(y), float(p)])
+        if t in (7, 13):
+            strategy.ask(state)
+    for search, box, problem in searches:
+        long = problem._replace(brief=False, coarse=False)
+        ends = torch.stack([best(search, box, each) for each in (problem, long)], 1)
+        few, many = (problem.score(ends, None)[0] / problem.unit).tolist()
+        assert few >= many - 0.02
+    assert len(searches) == 2
+
+
 def promised(score, p, risk, unit):
     """The rule of choices, from its formula."""
-    first = p * (score - score.min()) / (1 + risk**16)
+    first = p.sqrt() * (score - score.min()) / (1 + risk**16)
     return first - unit * (1 - 1 / risk.clamp_min(1))
 
 
@@ -331,3 +351,44 @@ def test_measurements_that_are_refused(y) -> None:
     with pytest.raises(InputDataError):
         loop.tell(y)
     loop.tell({"y": 1.0})
+
+
+@pytest.mark.parametrize("name", ["adaptive", "given"])
+def test_one_outcome_with_noise_is_the_strategy_with_that_noise(name: str) -> None:
+    """In the units of an objective that is twice the outcome, less a constant."""
+    alone, whole = MODELS[name], outcomes(MODELS[name], (), "2 * y - 1", ("y",))
+    one, two = alone.init(DOMAINS["grid"]), whole.init(DOMAINS["grid"])
+    for t, x in enumerate(DOMAINS["grid"].X[:24:3]):
+        y, noise = truth(x, t)[0], (None, 0.03, 0.2)[t % 3]
+        made, same = (
+            own.suggestion_at(at, x, now=float(t)) for own, at in ((alone, one), (whole, two))
+        )
+        one, _ = alone.tell(one, made, 2 * y - 1, noise=None if noise is None else 4 * noise)
+        two, _ = whole.tell(two, same, {"y": y}, noise=None if noise is None else {"y": noise})
+    for first, second in zip(
+        moments(alone, one, DOMAINS["grid"].X, 9.0),
+        moments(whole.members[0], two.members[0], DOMAINS["grid"].X, 9.0),
+    ):
+        torch.testing.assert_close(first, second)
+
+
+def test_the_noise_of_formulas_is_propagated(tmp_path) -> None:
+    """Var(y - 3 p / 2) = v + 9 w / 4; without the variance of an outcome, the model's own."""
+    loop = Loop(outcomes(MODELS["given"], ["y - 3 * p / 2 <= 9", "p <= 9"]), DOMAINS["grid"])
+    for noise in ({"y": 0.2, "p": 0.4}, {"p": 0.4}, None):
+        loop.observe([0.5, 0.5], {"y": 1.0, "p": 2.0}, noise=noise)
+    loop.observe([0.5, 0.5], {"p": 2.0}, noise={"p": 0.4})
+    found = [member.history.noise.tensor().tolist() for member in loop.state.members]
+    none = math.inf
+    assert found[0] == [0.2, 0.01, 0.01, none]
+    assert found[1] == pytest.approx([0.2 + 9 * 0.4 / 4, 0.01, 0.01, none])
+    assert found[2] == [0.4, 0.4, 0.01, 0.4]
+    loop.save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json", loop.strategy)
+    pd.testing.assert_frame_equal(again.table(), loop.table())
+    with pytest.raises(InputDataError, match=r"noise is 0\.1, but the outcomes are y, p; tell"):
+        loop.observe([0.5, 0.5], {"y": 1.0}, noise=0.1)
+    loop = Loop(outcomes(MODELS["given"], ["y * p <= 9", "y / (1 + p) >= 0"]), DOMAINS["grid"])
+    loop.observe([0.5, 0.5], {"y": 1.0, "p": 2.0}, noise={"y": 0.2})
+    with pytest.raises(ValueError, match=r"noise is given, but 'y \* p' is not linear; give"):
+        loop.observe([0.5, 0.5], {"y": 1.0, "p": 2.0}, noise={"y": 0.2, "p": 0.1})

@@ -3,7 +3,7 @@
     python -m tests.tools.api
 
 writes ``botorch_tv/API.md``; a test compares them. A name has its line where its shortest import
-is, and is only named elsewhere. Ax and Optuna must be installed.
+is, and is only named elsewhere. Ax, Optuna and gest-api must be installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD = """\
 # Every public name
 
 Written by `python -m tests.tools.api` from the first lines of the docstrings; `help(name)` tells
-the rest. Tags such as [B16] are those of [the algorithms](../README.md#the-algorithms).
+the rest. Tags such as [B16] are those of [the algorithms](../.site/pages/reference/algorithms.md).
 """
 
 

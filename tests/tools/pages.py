@@ -1,4 +1,4 @@
-"""The measured figures of README and guide, README's picture and presets, the index of results.
+"""The measured figures of README and site, README's picture and presets, the index of results.
 
     python -m tests.tools.pages
 
@@ -30,7 +30,8 @@ from botorch_tv.strategies.listing import PRESETS
 
 Record = dict[str, Any]
 PACKAGE = ROOT / "botorch_tv"
-README, GUIDE = ROOT / "README.md", PACKAGE / "GUIDE.md"
+README, SITE = ROOT / "README.md", ROOT / ".site" / "pages"
+PAGES = (README, *sorted(SITE.rglob("*.md")))
 PAPERS, PEERS = ROOT / "benchmarks" / "RESULTS.md", ROOT / "benchmarks" / "PEERS.md"
 INDEX = RESULTS / "README.md"
 INDEX_HEAD = """\
@@ -57,7 +58,7 @@ WRITERS = {
 """Scripts of the results that are not named after their script."""
 PICTURE = RESULTS / "machine.png"
 NOTEBOOK = ROOT / "notebooks" / "a_machine_over_a_week.ipynb"
-SHOWN = "Did it follow?"
+SHOWN = "The week in one picture"
 """The heading in the notebook after which the picture stands."""
 SECTION = re.compile(r"(<!--tests\.tools\.pages:(\w+)-->)(.*?)(<!--/-->)", re.DOTALL)
 GRID = {
@@ -256,7 +257,7 @@ def index() -> str:
         ValueError: If no script is known for a result, or if a page uses a result that is missing.
     """
     used: dict[str, list[str]] = {}
-    for page in (README, GUIDE, PAPERS, PEERS):
+    for page in (*PAGES, PAPERS, PEERS):
         text = page.read_text(encoding="utf-8")
         names = {*re.findall(r"results/([\w-]+\.\w+)\)", text)}
         names.update(*(SECTIONS[found[2]][1] for found in SECTION.finditer(text)))
@@ -355,7 +356,7 @@ def _read(path: Path) -> Record:
 
 
 if __name__ == "__main__":
-    for page in (README, GUIDE):
+    for page in PAGES:
         page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
     PICTURE.write_bytes(picture())
     INDEX.write_text(index(), encoding="utf-8")
