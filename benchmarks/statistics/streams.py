@@ -317,7 +317,7 @@ def compared(runs: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
         found[player] = mean_and_error([float(np.mean(row)) for row in rows.values()])
         both = [seed for seed in rows if seed in runs.get(FIRST, {})]
         if player != FIRST and both:
-            more = [float(np.mean(rows[seed]) - np.mean(runs[FIRST][seed])) for seed in both]
+            more = [float(np.mean(rows[seed])) - float(np.mean(runs[FIRST][seed])) for seed in both]
             found[f"{player} minus {FIRST}"] = mean_and_error(more) | {"seeds": len(both)}
     return found
 
