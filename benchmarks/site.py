@@ -33,6 +33,7 @@ API, NOTEBOOKS = ROOT / "botorch_tv" / "API.md", ROOT / "notebooks"
 MOVED = {
     "benchmarks/PEERS.md": "reference/peers.md",
     "benchmarks/RESULTS.md": "reference/papers.md",
+    "benchmarks/results/gest.md": "reference/xopt.md",
     "benchmarks/results/holding.md": "reference/holding.md",
     "benchmarks/results/limits.md": "reference/limits.md",
     "botorch_tv/API.md": "reference/api/index.md",

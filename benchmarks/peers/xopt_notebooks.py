@@ -41,7 +41,9 @@ from xopt.generators.bayesian.upper_confidence_bound import (
 
 from benchmarks.records import RESULTS, begin, write
 from benchmarks.statistics.paired import mean_and_error
+from botorch_tv import adaptive_gp_ucb
 from botorch_tv.gest import AdaptiveGenerator
+from botorch_tv.gp.mixture.bank import Bank
 
 RECORD = RESULTS / "peers_xopt_notebooks.json"
 ERROR, SECONDS = "tracking error", "seconds per step"
@@ -136,23 +138,22 @@ def ucb(vocs: VOCS) -> Any:
     return made
 
 
-def by_rounds(vocs: VOCS) -> AdaptiveGenerator:
-    """Ours, which counts steps."""
-    return AdaptiveGenerator(vocs, time="rounds")
-
-
-def by_field(vocs: VOCS) -> AdaptiveGenerator:
-    """Ours, with the times that the evaluator reports."""
-    return AdaptiveGenerator(vocs, time="time")
+def ours(vocs: VOCS, *, time: str, outliers: float = Bank.outliers) -> AdaptiveGenerator:
+    """Our generator by default, or told that no reading is an outlier."""
+    return AdaptiveGenerator(
+        vocs, time=time, strategy=adaptive_gp_ucb(bank=Bank(outliers=outliers))
+    )
 
 
 PLAYED: dict[str, Callable[[int], dict[str, float]]] = {
     "drift/xopt": partial(drift, td_ucb),
-    "drift/ours": partial(drift, by_field),
+    "drift/ours": partial(drift, partial(ours, time="time")),
+    "drift/ours without outliers": partial(drift, partial(ours, time="time", outliers=0.0)),
     "context/xopt": partial(context, ucb),
-    "context/ours": partial(context, by_rounds),
+    "context/ours": partial(context, partial(ours, time="rounds")),
+    "context/ours without outliers": partial(context, partial(ours, time="rounds", outliers=0.0)),
     "no context/xopt": partial(context, ucb, given=False),
-    "no context/ours": partial(context, by_rounds, given=False),
+    "no context/ours": partial(context, partial(ours, time="rounds"), given=False),
 }
 """Runs by name: the notebook, and whose generator."""
 
@@ -164,18 +165,19 @@ def summary(folder: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         runs[found["played"]][found["seed"]] = found
     worlds: dict[str, Any] = {}
-    for name in dict.fromkeys(played.partition("/")[0] for played in PLAYED):
-        theirs, ours = runs[f"{name}/xopt"], runs[f"{name}/ours"]
-        if not (seeds := sorted(theirs.keys() & ours.keys())):
+    for name in PLAYED:
+        theirs, own = runs[f"{name.partition('/')[0]}/xopt"], runs[name]
+        seeds = sorted(theirs.keys() & own.keys())
+        if not seeds or name.endswith("xopt"):
             continue
         worlds[name] = {"seeds": seeds}
-        for key in (key for key in ours[seeds[0]] if key.startswith((ERROR, SECONDS))):
-            pair = [[found[seed][key] for seed in seeds] for found in (theirs, ours)]
+        for key in (key for key in own[seeds[0]] if key.startswith((ERROR, SECONDS))):
+            pair = [np.array([found[seed][key] for seed in seeds]) for found in (theirs, own)]
             worlds[name][key] = {
                 "xopt": mean_and_error(pair[0]),
                 "ours": mean_and_error(pair[1]),
-                "share": float(np.sum(pair[1]) / np.sum(pair[0])),
-                "largest share of a seed": float(np.max(np.divide(pair[1], pair[0]))),
+                "share": float(pair[1].mean() / pair[0].mean()),
+                "shares of the seeds": (pair[1] / pair[0]).round(3).tolist(),
             }
     return worlds
 
