@@ -209,7 +209,8 @@ def _with_links_moved(text: str, origin: Path, file: Path, folder: Path) -> str:
         elif path in MOVED:
             place = MOVED[path]
         else:
-            place = f"files/{path}"
+            ending = ".txt" if target.suffix == ".md" else ""
+            place = f"files/{path.lstrip('.')}{ending}"
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(target, folder / place)
         shown = Path(os.path.relpath(folder / place, file.parent)).as_posix()

@@ -39,7 +39,7 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import Now
 from botorch_tv.validation import require, require_number
 
-Cost = float | Mapping[Any, float] | Callable[[Any, Any], float]
+Cost = float | Mapping[str, float] | Callable[[Any, Any], float]
 """Type of the cost of a move, see :class:`MoveCost`."""
 LIKELY = 0.5
 """A point is suggested only if its probability of success exceeds this fraction of the highest
@@ -340,9 +340,9 @@ class MoveCost:
     Args:
         domain: The domain.
         at: The setting, `d`; a context may follow.
-        cost: A number for all parameters; numbers by name or, without names, by the index of the
-            coordinate, 0 for others; or a function of two settings, from and to, as dicts or, if
-            coordinates have no names, as lists.
+        cost: A number for all parameters; numbers by name, 0 for others, where coordinates without
+            names are called x0, x1, ...; or a function of two settings, from and to, as dicts or,
+            without names, as lists.
 
     Attributes:
         rates: The columns of each parameter, and its number; 0 for a function.
@@ -356,7 +356,7 @@ class MoveCost:
         self.at, self._function = at[: domain.dim], cost if callable(cost) else None
         self._ranges = corners_of(domain).to(at).diff(dim=0)[0]
         self._shown: Any = Tensor.tolist
-        parts: dict[Any, slice] = {n: slice(n, n + 1) for n in range(domain.dim)}
+        parts = {f"x{n}": slice(n, n + 1) for n in range(domain.dim)}
         if named is not None:
             self._shown = getattr(named.space, "named", named.space.params)
             parts = {name: place for name, _, place in named.space.parts}

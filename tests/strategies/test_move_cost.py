@@ -29,7 +29,7 @@ def climb(before, after):
 
 COSTS = {
     "number": (2.0, lambda at, X: 2 * (X - at).abs().sum(-1) / 4),
-    "by index": ({1: 5.0}, lambda at, X: 5 * (X[:, 1] - at[1]).abs() / 4),
+    "by name": ({"x1": 5.0}, lambda at, X: 5 * (X[:, 1] - at[1]).abs() / 4),
     "function": (climb, lambda at, X: torch.tensor([climb(at.tolist(), x) for x in X.tolist()])),
 }
 
@@ -141,9 +141,12 @@ def test_listed_candidates_are_priced():
 
 def test_a_file_has_the_numbers_but_no_function(tmp_path):
     path = tmp_path / "loop.json"
-    loop = trials(SPACES["mixed"], {"heat": 0.7})
-    loop.save(path)
-    assert Loop.load(path, GIVEN).ask().point == loop.ask().point
+    for loop in (
+        trials(SPACES["mixed"], {"heat": 0.7}),
+        measured(Loop(GIVEN, GRID, move_cost={"x1": 5})),
+    ):
+        loop.save(path)
+        assert Loop.load(path, GIVEN).ask().point == loop.ask().point
     loop = trials(SPACES["mixed"], lambda before, after: 1e3 * (before != after))
     with pytest.raises(ValueError, match=r"a file has no functions; give move_cost numbers"):
         loop.save(path)
