@@ -21,6 +21,7 @@ EXTRAS = {
     "fast": ("numba",),
     "optuna": ("optuna",),
     "ax": ("ax-platform",),
+    "gest": ("gest-api",),
     "worlds": ("gmpb", "deap"),
     "wind": ("floris",),
 }

@@ -709,7 +709,7 @@ class BoxCandidates(RoundCandidates):
 
     def _settled(self, X: Tensor, problem: SearchProblem, cost: MoveCost) -> Tensor:
         """The best of points on the way back from `trials x d`, of all parameters, then of each."""
-        shares = torch.linspace(1, 0, BACK + 1).to(X).unsqueeze(-1)
+        shares = torch.linspace(1, 0, BACK + 1, device="cpu").to(X).unsqueeze(-1)
         for place in (slice(None), *(part for part, _ in cost.rates)):
             some = X.unsqueeze(1).repeat(1, BACK + 1, 1)
             some[..., place] = torch.lerp(some, cost.at, shares)[..., place]

@@ -576,7 +576,9 @@ class Outcomes(Composed):
         """
         pairs = () if noise is None else zip(self.names, noise)
         own = {name: part for name, part in pairs if name in (expression.names or ())}
-        missing = any(bool(torch.as_tensor(part).isnan().all()) for part in own.values())
+        missing = any(
+            bool(torch.as_tensor(part, device="cpu").isnan().all()) for part in own.values()
+        )
         return None if missing or not own else expression.variance(own)
 
     def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
