@@ -202,7 +202,8 @@ class Loop(Monitored):
             exactly. Limits on outcomes are kept with a probability of at least ``confidence`` if
             there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
         confidence: Probability of keeping all limits on outcomes above which a setting may be
-            suggested; 0.5 by default. It is far higher at most suggestions.
+            suggested; 0.5 by default. It is far higher at most suggestions, and at least 0.9
+            for a recommendation, if any setting has that.
         safe: Probability with which every measurement must keep the limits on outcomes, such as
             0.99; it replaces ``confidence``. Needs ``start``, or measurements that kept them. If no
             setting is safe enough, the likeliest is suggested, with a warning, and the

@@ -71,10 +71,11 @@ class Feasible(ABC):
 
     @abstractmethod
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The probability of feasibility, and the risk as a multiple of the allowed risk.
+        """The weight of the score, and the risk as a multiple of the allowed risk.
 
-        The risk is the probability that a measurement is not feasible. A choice is allowed where
-        the second result is at most 1.
+        The weight is the probability that a measurement is feasible, or a root of it. The risk is
+        the probability that a measurement is not feasible. A choice is allowed where the second
+        result is at most 1.
 
         Args:
             X: Points with their context, `trials x q x (d + c)`.
@@ -82,10 +83,6 @@ class Feasible(ABC):
         Returns:
             Two tensors, `trials x q`, differentiable in the points.
         """
-
-    def probability(self, X: Tensor) -> Tensor:
-        """The probability of feasibility at points `trials x q x (d + c)`, `trials x q`."""
-        return self.judge(X)[0]
 
     def allowed(self, X: Tensor) -> Tensor:
         """Whether points `trials x q x (d + c)` may be chosen, `trials x q`, bool."""
@@ -121,7 +118,7 @@ class Feasible(ABC):
 class AllOf(OfTrials, Feasible):
     """Several conditions, all of which must hold.
 
-    Their probabilities are multiplied. The risk is (Σ risk¹⁶)^(1/16), a smooth form of the largest.
+    Their weights are multiplied. The risk is (Σ risk¹⁶)^(1/16), a smooth form of the largest.
 
     Args:
         parts: The conditions, at least one.
@@ -182,14 +179,14 @@ def promise(score: Tensor, lowest: Tensor, p: Tensor, risk: Tensor, unit: float)
 
         p (score - lowest) / (1 + risk¹⁶) - unit max(0, 1 - 1 / risk)
 
-    The lowest score of the domain is subtracted, so that a higher score and a higher probability
+    The lowest score of the domain is subtracted, so that a higher score and a higher weight p
     both increase the first term. It is smooth, and nearly 0 where the risk exceeds the allowed risk
     by a quarter. Where no point is allowed, the second term leads to the smallest risk.
 
     Args:
         score: Scores, `... x q`.
         lowest: The lowest score in the domain, `... x 1`.
-        p: Probabilities of feasibility, `... x q`.
+        p: Weights of the scores, such as probabilities of feasibility, `... x q`.
         risk: The risk as a multiple of the allowed risk, `... x q`.
         unit: The unit of scores.
     """
@@ -282,6 +279,7 @@ class Success(Feasible):
         self._highest = self.probability(every).amax(-1, keepdim=True).clamp_min(LEAST)
 
     def probability(self, X: Tensor) -> Tensor:
+        """The probability of success at points `trials x q x (d + c)`, `trials x q`."""
         U = self._unit(X[..., : len(self._lower)])
         apart = torch.cdist(U, self._U).square()
         total: Tensor | float = 0.0

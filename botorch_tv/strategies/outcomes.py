@@ -36,6 +36,8 @@ CONFIDENCE = 0.5
 """Default probability of keeping all limits above which a point may be chosen. The probability at
 most choices is far higher, because it is also a weight of scores. At 0.9, what had not been
 measured lately was never measured again."""
+RECOMMENDED = 0.9
+"""Probability of keeping all limits above which a point may be recommended."""
 SELECTED = 2.0
 """Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
 often a point whose predicted outcome is by chance too far from the bound."""
@@ -122,6 +124,9 @@ class Kept(OfTrials, Feasible):
 
         return root, (1 - p) / (1 - self.least), back
 
+    def strict(self) -> Kept:
+        return replace(self, least=max(self.least, RECOMMENDED))
+
 
 AROUND = 0.05
 """A point is near a setting if no coordinate differs by more than this share of its range."""
@@ -157,8 +162,9 @@ class Outcomes(Composed):
     Every objective and every left-hand side of a limit is a number that each measurement has; a
     member, an ordinary strategy, predicts it. A measurement may lack some outcomes; a failed
     measurement has none. The choice maximises the product of the objective's score and of the
-    probability that all limits are kept now, among points where this probability is at least
-    ``confidence``; if there are none, it is the point that most probably keeps the limits.
+    root of the probability that all limits are kept now, among points where this probability is at least
+    ``confidence``; if there are none, it is the point that most probably keeps the limits. What is
+    recommended keeps them with a probability of at least 0.9, if any point does.
 
     With several objectives, each choice maximises a random hypervolume scalarisation of the
     objectives' confidence bounds, min_k (u_k - r_k) / λ_k with λ uniform on the positive part of
