@@ -1,9 +1,9 @@
 """Where a choice is allowed, and how probable it is that a measurement there is of use.
 
-A choice maximises the product of its score and of the probability that the measurement is feasible:
-that it succeeds, keeps the limits on outcomes, and so on. Where feasibility is too unlikely, a
-penalty pushes the choice back to allowed points. :func:`promise` is this rule, on grids and on
-boxes.
+A choice maximises the product of its score and of a weight, the probability that the measurement is
+feasible: that it succeeds, or the root of the probability that it keeps the limits on outcomes.
+Where feasibility is too unlikely, a penalty pushes the choice back to allowed points.
+:func:`promise` is this rule, on grids and on boxes.
 
 :class:`Success` is the probability that a measurement succeeds, learned from successes and failures
 alone. A failed measurement gives no value of the objective. The cause of a failure may be the
@@ -71,10 +71,11 @@ class Feasible(ABC):
 
     @abstractmethod
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The probability of feasibility, and the risk as a multiple of the allowed risk.
+        """The weight of scores, and the risk as a multiple of the allowed risk.
 
-        The risk is the probability that a measurement is not feasible. A choice is allowed where
-        the second result is at most 1.
+        The weight is the probability of feasibility, or a power of it. The risk is the probability
+        that a measurement is not feasible. A choice is allowed where the second result is at
+        most 1.
 
         Args:
             X: Points with their context, `trials x q x (d + c)`.
@@ -82,10 +83,6 @@ class Feasible(ABC):
         Returns:
             Two tensors, `trials x q`, differentiable in the points.
         """
-
-    def probability(self, X: Tensor) -> Tensor:
-        """The probability of feasibility at points `trials x q x (d + c)`, `trials x q`."""
-        return self.judge(X)[0]
 
     def allowed(self, X: Tensor) -> Tensor:
         """Whether points `trials x q x (d + c)` may be chosen, `trials x q`, bool."""
@@ -282,6 +279,7 @@ class Success(Feasible):
         self._highest = self.probability(every).amax(-1, keepdim=True).clamp_min(LEAST)
 
     def probability(self, X: Tensor) -> Tensor:
+        """The probability of success at points `trials x q x (d + c)`, `trials x q`."""
         U = self._unit(X[..., : len(self._lower)])
         apart = torch.cdist(U, self._U).square()
         total: Tensor | float = 0.0

@@ -156,8 +156,8 @@ class Outcomes(Composed):
 
     Every objective and every left-hand side of a limit is a number that each measurement has; a
     member, an ordinary strategy, predicts it. A measurement may lack some outcomes; a failed
-    measurement has none. The choice maximises the product of the objective's score and of the
-    probability that all limits are kept now, among points where this probability is at least
+    measurement has none. The choice maximises the product of the objective's score and √p, where
+    p is the probability that all limits are kept now, among points where p is at least
     ``confidence``; if there are none, it is the point that most probably keeps the limits.
 
     With several objectives, each choice maximises a random hypervolume scalarisation of the
