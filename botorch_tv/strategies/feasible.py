@@ -1,9 +1,9 @@
 """Where a choice is allowed, and how probable it is that a measurement there is of use.
 
-A choice maximises the product of its score and of the probability that the measurement is feasible:
-that it succeeds, keeps the limits on outcomes, and so on. Where feasibility is too unlikely, a
-penalty pushes the choice back to allowed points. :func:`promise` is this rule, on grids and on
-boxes.
+A choice maximises the product of its score and of a weight, the probability that the measurement is
+feasible: that it succeeds, or the root of the probability that it keeps the limits on outcomes.
+Where feasibility is too unlikely, a penalty pushes the choice back to allowed points.
+:func:`promise` is this rule, on grids and on boxes.
 
 :class:`Success` is the probability that a measurement succeeds, learned from successes and failures
 alone. A failed measurement gives no value of the objective. The cause of a failure may be the
