@@ -162,9 +162,9 @@ class Outcomes(Composed):
     Every objective and every left-hand side of a limit is a number that each measurement has; a
     member, an ordinary strategy, predicts it. A measurement may lack some outcomes; a failed
     measurement has none. The choice maximises the product of the objective's score and of the
-    root of the probability that all limits are kept now, among points where this probability is at least
-    ``confidence``; if there are none, it is the point that most probably keeps the limits. What is
-    recommended keeps them with a probability of at least 0.9, if any point does.
+    root of the probability that all limits are kept now, among points where this probability is at
+    least ``confidence``; if there are none, it is the point that most probably keeps the limits.
+    What is recommended keeps them with a probability of at least 0.9, if any point does.
 
     With several objectives, each choice maximises a random hypervolume scalarisation of the
     objectives' confidence bounds, min_k (u_k - r_k) / λ_k with λ uniform on the positive part of
