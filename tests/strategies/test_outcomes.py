@@ -127,6 +127,29 @@ def test_a_batch_makes_the_choices_of_its_trials(domain: str, limits, objective:
         ]
 
 
+def test_a_batch_makes_choices_as_good_as_those_of_its_trials() -> None:
+    """At the usual confidence the best places are flat, so the promise is compared."""
+    strategy = outcomes(MODELS["given"], ("p <= 0.5",), "y")
+    batch = strategy.init(Box(UNIT), batch_shape=(3,))
+    alone = [strategy.init(Box(UNIT)) for _ in range(3)]
+    anywhere = torch.rand(400, 2, generator=torch.Generator().manual_seed(1)).double()
+    for t in range(6):
+        made = strategy.ask(batch, now=float(t))
+        each = [strategy.ask(state, now=float(t)) for state in alone]
+        for n, state in enumerate(alone):
+            X = torch.cat([made.X[[n]], each[n].X.unsqueeze(0), anywhere])
+            (mean, v), (middle, w) = (moments(*pair, X, float(t)) for pair in strategy.pairs(state))
+            p = torch.distributions.Normal(0.0, 1.0).cdf((0.5 - middle) / w.sqrt())
+            promises = promised(mean + each[n].sqrt_beta * v.sqrt(), p, 2 * (1 - p), 1.0)
+            assert abs(promises[0] - promises[1]) <= 1e-4
+        y = torch.tensor([truth(made.X[n], t + n) for n in range(3)]).double()
+        batch, _ = strategy.tell(batch, made, y)
+        alone = [
+            strategy.tell(state, strategy.suggestion_at(state, made.X[n], now=float(t)), y[n])[0]
+            for n, state in enumerate(alone)
+        ]
+
+
 NO_JUMPS = adaptive_gp_ucb(bank=bank_of(1, hazards=(0.0,)))
 
 
