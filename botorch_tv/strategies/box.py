@@ -18,7 +18,7 @@ from botorch_tv.gp.covariance import Inference
 from botorch_tv.gp.point_kernel import formula
 from botorch_tv.gp.point_recursion import in_features
 from botorch_tv.gp.process import Process
-from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, spread
+from botorch_tv.gp.search import DiscreteSearch, MultiStart, Search, raw_points, spread
 from botorch_tv.gp.tensors import DeviceCopies, Rows, without_gradients
 from botorch_tv.hints import hinted
 from botorch_tv.strategies.domains import Domain, corners
@@ -304,6 +304,21 @@ class Box(Domain):
     def part(self) -> DeviceCopies:
         """The corners of the part that is searched, if the parameters have no names, `2 x d`."""
         return self._corners
+
+    def filling(self, number: int, rounds: int, like: Tensor) -> Tensor:
+        """Points that fill the box, also if steps restrict the search to a part, `number x d`.
+
+        Args:
+            number: Number of points.
+            rounds: Number of past rounds.
+            like: A tensor of the dtype and device of the result, any shape.
+        """
+        search = self.search
+        if self.part is not self._corners:
+            return torch.lerp(*self.bounds.to(like), raw_points(number, self.dim, rounds, like))
+        if self.parameters is not None and isinstance(search, MixedSearch) and search.ranges:
+            search = MixedSearch(self.parameters)
+        return search.filling(self, number, rounds, like)
 
     @property
     def sizes(self) -> list[int]:

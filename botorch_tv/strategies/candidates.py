@@ -34,7 +34,6 @@ from botorch_tv.gp.random import Draws, leading_normals
 from botorch_tv.gp.search import (
     SEARCH_NUMBERS,
     DiscreteSearch,
-    Search,
     SearchProblem,
     raw_points,
 )
@@ -693,7 +692,7 @@ class BoxCandidates(RoundCandidates):
             coarse=posterior.coarse,
         )
         if self.feasible is not None:
-            problem = self._promising(problem, search)
+            problem = self._promising(problem)
         X = search.best(box, problem)
         if self.cost is not None and not isinstance(search, DiscreteSearch):
             X = self._settled(X, problem, self.cost)
@@ -718,11 +717,11 @@ class BoxCandidates(RoundCandidates):
             X = some.take_along_dim(best, 1).squeeze(1)
         return X
 
-    def _promising(self, problem: SearchProblem, search: Search) -> SearchProblem:
+    def _promising(self, problem: SearchProblem) -> SearchProblem:
         """A search problem whose score is :func:`promise`, with the same way of derivatives."""
         feasible, context = self.feasible, self.context
         assert feasible is not None
-        points = search.filling(self._box, STARTS, problem.rounds, problem.observed)
+        points = self._box.filling(STARTS, problem.rounds, problem.observed)
         points = points.expand(len(problem.observed), *points.shape)
         with torch.no_grad():
             every = problem.score(torch.cat([points, problem.observed], 1), None)
