@@ -469,7 +469,7 @@ class MeasurementLog(NamedTuple):
             return best
         assert isinstance(strategy, Outcomes)
         each = predicted.keeps.nan_to_num(1.0).tolist()
-        breaks = math.prod(each) < strategy.confidence - SLACK
+        breaks = math.prod(each) < strategy.recommended - SLACK
         return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(

@@ -202,8 +202,8 @@ class Loop(Monitored):
             exactly. Limits on outcomes are kept with a probability of at least ``confidence`` if
             there is such a setting; see :class:`~botorch_tv.strategies.Outcomes`.
         confidence: Probability of keeping all limits on outcomes above which a setting may be
-            suggested; 0.5 by default. It is far higher at most suggestions, and at least 0.9
-            for a recommendation, if any setting has that.
+            suggested; 0.5 by default, where it is far higher at most suggestions, and 0.9 with
+            ``max_step``. For a recommendation it is at least 0.9, if any setting has that.
         safe: Probability with which every measurement must keep the limits on outcomes, such as
             0.99; it replaces ``confidence``. Needs ``start``, or measurements that kept them. If no
             setting is safe enough, the likeliest is suggested, with a warning, and the
@@ -269,9 +269,8 @@ class Loop(Monitored):
         strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
-        strategy, domain = stated(
-            strategy, as_domain(domain), maximize, objective, constraints, confidence, safe
-        )
+        words = maximize, objective, constraints, confidence, safe
+        strategy, domain = stated(strategy, as_domain(domain), *words, max_step is not None)
         require(
             maximize in (None, strategy.maximize),
             f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
@@ -689,8 +688,8 @@ class Loop(Monitored):
         half the prior variance.
 
         With limits on outcomes, the result is the best point among those that keep all limits now
-        with a probability of at least ``confidence``; if there are none, it is the point that most
-        probably keeps them, and a warning is issued. With several objectives, the result is a
+        with a probability of at least ``confidence`` and 0.9; if there are none, it is the point
+        that most probably keeps them, and a warning is issued. With several objectives, the result is a
         balanced trade-off; see :meth:`pareto`.
 
         Args:

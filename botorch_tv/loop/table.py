@@ -445,7 +445,7 @@ def limits_text(best: Best, strategy: Strategy) -> str:
         return ""
     assert isinstance(strategy, Outcomes)
     each = (f"{limit.text} ({p:.2f})" for limit, p in zip(strategy.limits, best.keeps))
-    none = f"No setting keeps all limits now with probability {strategy.confidence:g}; "
+    none = f"No setting keeps all limits now with probability {strategy.recommended:g}; "
     none += "this is the likeliest to keep them. "
     text = f"Probability that this setting keeps the limits: {', '.join(each)}."
     return none * best.breaks + text

@@ -14,7 +14,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
-from botorch_tv.strategies.outcomes import CONFIDENCE, Outcomes
+from botorch_tv.strategies.outcomes import CONFIDENCE, RECOMMENDED, Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
@@ -31,6 +31,7 @@ def stated(
     constraints: Texts,
     confidence: float | None,
     safe: float | None,
+    stepped: bool,
 ) -> tuple[Strategy, Domain]:
     """The strategy and the domain for an objective and constraints.
 
@@ -42,6 +43,7 @@ def stated(
         constraints: As for :class:`Loop`.
         confidence: As for :class:`Loop`.
         safe: As for :class:`Loop`.
+        stepped: Whether there is a largest step.
 
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
@@ -84,7 +86,9 @@ def stated(
     made = Problem(parse_objectives(objective), outer)
     twice = [name for name in made.names if name in parameters]
     require(not twice, f"Loop: {', '.join(twice)} is a parameter and an outcome; rename one.")
-    model, least = strategy or Adaptive(), confidence or safe or CONFIDENCE
+    # With small steps nothing is measured far away, and all choices are near the limits.
+    usual = RECOMMENDED if stepped else CONFIDENCE
+    model, least = strategy or Adaptive(), confidence or safe or usual
     return made.outcomes(model=model, confidence=least, safe=safe is not None), domain
 
 

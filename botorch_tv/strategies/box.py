@@ -315,7 +315,8 @@ class Box(Domain):
         """
         search = self.search
         if self.part is not self._corners:
-            return torch.lerp(*self.bounds.to(like), raw_points(number, self.dim, rounds, like))
+            lower, upper = self._corners.like(like)
+            return torch.lerp(lower, upper, raw_points(number, self.dim, rounds, like))
         if self.parameters is not None and isinstance(search, MixedSearch) and search.ranges:
             search = MixedSearch(self.parameters)
         return search.filling(self, number, rounds, like)

@@ -245,6 +245,11 @@ class Outcomes(Composed):
         )
 
     @property
+    def recommended(self) -> float:
+        """Probability of keeping all limits above which a point may be recommended."""
+        return max(self.confidence, RECOMMENDED)
+
+    @property
     def compares(self) -> bool:
         """Whether a member compares predictions with observations."""
         return self.model.compares
