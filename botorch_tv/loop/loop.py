@@ -689,8 +689,8 @@ class Loop(Monitored):
 
         With limits on outcomes, the result is the best point among those that keep all limits now
         with a probability of at least ``confidence`` and 0.9; if there are none, it is the point
-        that most probably keeps them, and a warning is issued. With several objectives, the result is a
-        balanced trade-off; see :meth:`pareto`.
+        that most probably keeps them, and a warning is issued. With several objectives, the result
+        is a balanced trade-off; see :meth:`pareto`.
 
         Args:
             now: As in :meth:`ask`.
