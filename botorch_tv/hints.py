@@ -49,18 +49,18 @@ def _known(function: Callable[..., Any]) -> list[str]:
     return [name for name, each in arguments if each.kind in named and name not in OWN]
 
 
-def refuse_unknown(label: str, function: Callable[..., Any], given: Iterable[str]) -> None:
-    """Raise a ``TypeError`` if a function has no argument of a given name.
+def refuse_unknown(label: str, given: Iterable[str], *functions: Callable[..., Any]) -> None:
+    """Raise a ``TypeError`` if no function has an argument of a given name.
 
     Args:
         label: Name of the function in the error message.
-        function: The function; it has no ``**kwargs``.
         given: The names of the arguments that a caller passes by name.
+        functions: The function, and those to which it passes its ``**kwargs``, if any.
 
     Raises:
         TypeError: If a name is unknown; the message states what there is instead.
     """
-    known = _known(function)
+    known = list(dict.fromkeys(name for function in functions for name in _known(function)))
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, cutoff=0.8)
@@ -77,7 +77,7 @@ def hinted(made: Made) -> Made:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **given: Any) -> Any:
-        refuse_unknown(owner.__qualname__, function, given)
+        refuse_unknown(owner.__qualname__, given, function)
         return function(*args, **given)
 
     if function is made:

@@ -135,7 +135,7 @@ def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
     @functools.wraps(method)
     def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
         loop: Any = args[0]
-        refuse_unknown(method.__qualname__, method, named)
+        refuse_unknown(method.__qualname__, named, method)
         with loop._lock.lock:
             return method(*args, **named)
 
@@ -349,6 +349,7 @@ class Loop(Monitored):
             TypeError: If :class:`Loop` has no argument of the name of a setting.
             ValueError: If the domain, X or y is missing.
         """
+        refuse_unknown("Loop.from_table", settings, cls.from_table, cls.__init__)
         strategy, domain, X, y = in_order(
             "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
         )
@@ -953,12 +954,16 @@ class Loop(Monitored):
     @locked
     def superseded(self) -> list[SupersededMeasurement]:
         """Wrong readings, in the order in which they were amended or removed."""
-        units, rows = self._units, self._record.superseded
-        points = [units.point(row.point[: self.domain.dim]) for row in rows]
-        values = [objective_of(self._strategy, row.y) for row in rows]
-        times = [units.clock.shown(row.time) for row in rows]
-        became, numbers = [str(row.became) for row in rows], [row.number for row in rows]
-        return list(map(SupersededMeasurement, numbers, points, values, times, became))
+        return [
+            SupersededMeasurement(
+                row.number,
+                self._units.point(row.point[: self.domain.dim]),
+                objective_of(self._strategy, row.y),
+                self._units.clock.shown(row.time),
+                str(row.became),
+            )
+            for row in self._record.superseded
+        ]
 
     @property
     @locked

@@ -52,6 +52,7 @@ def test_arguments_in_another_place():
 
 
 UNKNOWN = {
+    "column": (lambda: Loop.from_table(SIDE, X, Y, times=Y), "Loop.from_table() got", "mean time?"),
     "q": (lambda: Loop(SIDE).ask(q=4), "Loop.ask() got", "Loop.ask(n=4)"),
     "sem": (lambda: Loop(SIDE).tell(0.5, sem=0.1), "Loop.tell() got", "'sem'", "the variance"),
     "kappa": (lambda: gp_ucb(kernel=KERNEL, noise=0.1, kappa=2), "gp_ucb() got", "=Constant(4)"),
