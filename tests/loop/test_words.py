@@ -119,6 +119,18 @@ def test_trade_offs_are_ordered_and_none_is_repeated():
 
 
 RANGES = {"a": (0, 1), "b": (0, 1)}
+
+
+def test_limits_are_kept_more_surely_with_steps_and_in_recommendations():
+    words = {"objective": "y", "constraints": "p <= 5"}
+    steps = {"max_step": {"a": 0.1}}
+    least = [Loop(RANGES, **words, **more).strategy.confidence for more in ({}, steps)]
+    assert least == [0.5, 0.9]
+    given = Loop(RANGES, **words, **steps, confidence=0.95).strategy
+    assert (given.confidence, given.recommended) == (0.95, 0.95)
+    assert Loop(RANGES, **words).strategy.recommended == 0.9
+
+
 HINTS = {
     "outcome limits": (lambda: Loop(RANGES, outcome_constraints=[]), r"constraints=\['pressure <"),
     "parameter limits": (lambda: Loop(RANGES, parameter_constraints=[]), r"'a \+ b <= 1'\]\) sets"),

@@ -95,6 +95,20 @@ def test_the_best_near_a_setting_is_found():
         assert bounds.max() - 1e-6 <= found <= bounds.max() + 2e-2
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_points_that_fill_the_box_are_not_restricted_to_steps(named):
+    """The lowest score of all the box counts within limits, as on grids."""
+    box, at = Box([(0.0, 10.0)] * 2), [1.0, 1.0]
+    if named:
+        box, at = Box({"a": (0, 10), "gas": Choice("N2", "Ar")}), {"a": 1.0, "gas": "Ar"}
+    strategy = adaptive_gp_ucb()
+    restricted = near(strategy.init(box), at, {"a": 1.0} if named else [1.0, 1.0]).domain
+    like = torch.empty((), dtype=torch.float64)
+    assert torch.equal(restricted.filling(64, 3, like), box.filling(64, 3, like))
+    reach = restricted.search.filling(restricted, 64, 3, like)[:, 0].max()
+    assert reach <= (0.2 if named else 2.0)
+
+
 def test_no_step_leaves_the_setting():
     box, strategy = Box([(0.0, 2.0), (-1.0, 1.0)]), STRATEGIES["given"]
     there = near(observed(strategy, box), [0.3, 0.5], [0.0, float("inf")])
