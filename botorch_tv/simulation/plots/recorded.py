@@ -158,21 +158,19 @@ def plot_weights(
     path: Where = None,
     *,
     strategy: str | None = None,
-    trial: int | None = None,
 ) -> Figure:
     """Plot weights of an adaptive strategy's rates, hazards, lengthscales, noise ratios and jumps.
+
+    Curves are means over all trials, with bands between the quartiles over trials.
 
     Args:
         result: A study with ``record=(Weights(),)``.
         path: Where to write the figure; its extension selects the format.
         strategy: Label of a strategy that uses the recorded bank (the candidate models); by default
             the first strategy that uses this bank.
-        trial: Number of the trial to plot. By default the plot shows the mean over all trials, and
-            a band between the quartiles over trials.
 
     Raises:
         ValueError: If weights were not recorded, or if ``strategy`` does not use the recorded bank.
-        KeyError: If the study has no trial with this number.
     """
     data = result.data
     require(
@@ -190,7 +188,7 @@ def plot_weights(
         f"to Weights; choose from {', '.join(able) or 'none'}, or "
         "add adaptive_gp_ucb() and give its bank to Weights.",
     )
-    own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
+    own = data.sel(strategy=label)
     figure = canvas(10, 1.55 * len(TITLES) + 1.9)
     ratios = [1.0] * len(TITLES) + [0.8]
     *above, below = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios)
@@ -202,7 +200,7 @@ def plot_weights(
     figure.align_ylabels()
     title = f'Posterior weights of "{label}"'
     figure.suptitle(title, x=0.01, ha="left", fontsize=11.5)
-    caption = "One trial." if trial is None else f"Trial {trial}."
+    caption = "One trial."
     if own.sizes["trial"] > 1:
         caption = f"Mean of {own.sizes['trial']:,} trials; bands: between the quartiles."
     caption += " Rates and hazards count per median time between measurements."
