@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 import torch
 from botorch.exceptions import InputDataError
@@ -18,7 +19,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.mixture.posterior import bank_prior
-from botorch_tv.hints import hinted, refuse_unknown
+from botorch_tv.hints import hinted
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, When
 from botorch_tv.loop.file import (
@@ -94,7 +95,7 @@ from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, real, require, require_integer, shown
+from botorch_tv.validation import counted, noted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,8 +113,7 @@ NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 Observed = float | Tensor | Mapping[str, float] | None
 """Type of a measurement as users give it."""
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 NEWEST = 5
 """Number of measurements that a notebook shows."""
@@ -129,17 +129,9 @@ class LoopLock:
         return LoopLock, ()
 
 
-def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
+def locked(method: Method) -> Method:
     """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
-
-    @functools.wraps(method)
-    def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
-        loop: Any = args[0]
-        refuse_unknown(method.__qualname__, named, method)
-        with loop._lock.lock:
-            return method(*args, **named)
-
-    return wrapped
+    return hinted(method, lambda loop: loop._lock.lock)
 
 
 @hinted
@@ -305,6 +297,7 @@ class Loop(Monitored):
             self.enqueue(start)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -316,7 +309,20 @@ class Loop(Monitored):
         noise: Numbers | None = None,
         context: Any = None,
         ok: Sequence[bool] | Tensor | None = None,
-        **settings: Any,
+        pending: int = 1,
+        seed: int = 0,
+        unit: str | None = None,
+        maximize: bool | None = None,
+        objective: Texts = None,
+        constraints: Texts = None,
+        confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
+        max_step: Mapping[str, float] | Sequence[float] | None = None,
+        move_cost: Cost | None = None,
+        lost_after: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
     ) -> Loop:
         """Make a loop that starts from earlier measurements.
 
@@ -339,28 +345,37 @@ class Loop(Monitored):
             context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
                 named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
-            settings: All other arguments of :class:`Loop`, such as ``pending``, ``unit`` and
-                ``objective``.
+            pending: As for :class:`Loop`, and so are all arguments that follow.
+            seed: As for :class:`Loop`.
+            unit: As for :class:`Loop`.
+            maximize: As for :class:`Loop`.
+            objective: As for :class:`Loop`.
+            constraints: As for :class:`Loop`.
+            confidence: As for :class:`Loop`.
+            safe: As for :class:`Loop`.
+            start: As for :class:`Loop`.
+            max_step: As for :class:`Loop`.
+            move_cost: As for :class:`Loop`.
+            lost_after: As for :class:`Loop`.
+            dtype: As for :class:`Loop`.
+            device: As for :class:`Loop`.
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, if a value is not
                 finite (drop rows without a measurement, or pass ok=False), or if pandas columns
                 have different row labels.
-            TypeError: If :class:`Loop` has no argument of the name of a setting.
-            ValueError: If the domain, X or y is missing.
+            TypeError: If there is no argument of a given name.
+            ValueError: If the domain, X or y is missing, or as for :class:`Loop`.
         """
-        refuse_unknown("Loop.from_table", settings, cls.from_table, cls.__init__)
         strategy, domain, X, y = in_order(
             "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
         )
-        loop = cls(strategy=strategy, domain=domain, **settings)
+        words = inspect.signature(Loop).parameters
+        loop = cls(**{name: value for name, value in locals().items() if name in words})
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
         for row, arguments in rows_from(columns, loop.state, loop._begun, loop._units.outcomes):
-            try:
+            with noted(f"In row {row} of the table."):
                 loop.observe(**arguments)
-            except InputDataError as error:
-                error.add_note(f"In row {row} of the table.")
-                raise
         return loop
 
     # ---------------------------------------------------------------- asking and telling
