@@ -55,6 +55,7 @@ from botorch_tv.loop.log import (
     OpenBox,
     Place,
     Values,
+    Wishes,
     like,
 )
 from botorch_tv.loop.monitor import Monitored
@@ -88,9 +89,8 @@ from botorch_tv.loop.words import (
 from botorch_tv.notebook import page
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Cost, MoveCost, corners_of
+from botorch_tv.strategies.feasible import Cost
 from botorch_tv.strategies.named import Parameters, moved
-from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.protocol import Strategy
@@ -261,8 +261,9 @@ class Loop(Monitored):
         strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
-        words = maximize, objective, constraints, confidence, safe
-        strategy, domain = stated(strategy, as_domain(domain), *words, max_step is not None)
+        words = maximize, objective, constraints, confidence
+        wishes = Wishes(safe, max_step, move_cost)
+        strategy, domain = stated(strategy, as_domain(domain), *words, wishes)
         require(
             maximize in (None, strategy.maximize),
             f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
@@ -281,18 +282,13 @@ class Loop(Monitored):
         outside = isinstance(begun.domain, OpenBox)
         self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names, outside)
         self._strategy = strategy
-        log, corner = MeasurementLog.begin(strategy, begun), corners_of(begun.domain)[0]
+        log = MeasurementLog.begin(strategy, begun)
         self._record = Record(log, 1, lost_after, max_step, move_cost)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
-        if max_step is not None:  # raises for wrong names and steps
-            within(begun.domain, corner, corner, max_step)
-        if move_cost is not None:  # raises for wrong names and numbers
-            MoveCost(begun.domain, corner, move_cost)
-            single = len(getattr(strategy, "objectives", "1")) == 1
-            require(single, "Loop: move_cost has the unit of one objective; give max_step=.")
+        wishes.checked(begun.domain, strategy)
         if start is not None:
             self.enqueue(start)
 
@@ -441,12 +437,6 @@ class Loop(Monitored):
             record = record.asking(present, row, fixed, self._units, self._generator)
         self._record = record._replace(pending=pending)
         made = self.open[-count:]
-        if getattr(self._strategy, "safe", False) and not all(each.safe for each in made):
-            warnings.warn(
-                "no setting is safe enough now, so the suggestion is the likeliest to keep the "
-                "limits; measure it, or return to a setting that is known to be safe.",
-                stacklevel=3,
-            )
         return made[0] if n is None else made
 
     @locked

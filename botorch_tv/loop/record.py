@@ -103,11 +103,9 @@ class Record(NamedTuple):
             source: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
-        retry = isinstance(strategy, Adaptive)
-        if isinstance(strategy, Outcomes):
-            retry = isinstance(strategy.model, Adaptive) and not strategy.safe
+        model = strategy.model if isinstance(strategy, Outcomes) else strategy
+        retry, moves = isinstance(model, Adaptive), self.moves
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        moves = self.moves
         return log.choice(
             now, waiting, fixed, retry=retry, context=context, moves=moves, generator=source
         )
