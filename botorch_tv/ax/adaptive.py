@@ -198,7 +198,8 @@ def adaptive_generation_strategy(
     Args:
         time_parameter: Name of the time parameter.
         initialization_trials: Number of trials to measure before the model is used, at least 2;
-            until then suggestions cover the search space evenly.
+            until then suggestions cover the search space evenly, unless ``safe`` or ``max_step``
+            restricts them.
         seed: Seed of the suggestions before the model is used.
         lost_after: Duration after which a running trial counts as lost, for example because its
             worker was killed. The default is 10 times the median duration of the suggested trials

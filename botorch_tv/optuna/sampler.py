@@ -197,7 +197,8 @@ class DriftSampler(BaseSampler):
         safe: Probability with which every trial must keep all constraints, such as 0.99, as for
             :class:`~botorch_tv.Loop`. The first trial must be at a setting that is known to be
             safe: enqueue it, and set its constraints. Before it is complete, other trials are
-            refused.
+            refused. With ``safe`` or ``max_step`` the strategy chooses the first trials, too, and
+            no restricted parameter is sampled independently.
         max_step: The largest difference between a trial and the newest other trial that has started
             or ended, ``{"speed": 0.5}``, in the units of the parameters. Values that
             ``enqueue_trial`` or a ``PartialFixedSampler`` fixes are not restricted.
