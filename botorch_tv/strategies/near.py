@@ -153,7 +153,8 @@ def _steps(
             f"the parameters {', '.join(sorted(numbers))}."
         )
     if not isinstance(at, Mapping):
-        at = space.params(torch.as_tensor(at, dtype=torch.float64, device="cpu"))
+        X = at if isinstance(at, Tensor) else torch.tensor(at, dtype=torch.float64, device="cpu")
+        at = space.read(X.cpu(), outside=True)  # the ranges may have changed since
     for name, step in reach.items():
         most = require_number(f"step of {name}", step, "[0, inf]", "give a number.")
         yield name, numbers[name], space.by_name[name].position(at[name]), most

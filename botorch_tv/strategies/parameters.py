@@ -175,7 +175,9 @@ class BoxParameter:
         Returns:
             Two values; the first exceeds the second if there are none.
         """
-        rounding, ends = 1e-12 * max(abs(low), abs(high)), []
+        rounding, ends = 1e-12 * max(abs(low), abs(high)), list[float]()
+        if max(low, self.low) - min(high, self.high) > rounding:
+            return math.inf, -math.inf
         for end, sign in ((max(low, self.low), 1), (min(high, self.high), -1)):
             most = sign * end - rounding
             if self.step is not None:
