@@ -411,7 +411,10 @@ def _amend(arguments: argparse.Namespace) -> None:
     number, y = arguments.number, None
     with _changed(arguments.file) as loop:
         if arguments.values or arguments.failed:
-            y = _observed(loop, arguments)[0]["y"]
+            given, *others = _observed(loop, arguments)
+            y = given["y"]
+            if given["context"] or any(others):
+                raise ValueError("amend corrects the observation; remove and observe a setting.")
         ok = False if arguments.failed else None
         loop.amend(number, y, ok=ok, time=_when(loop, arguments.time))
     _print_measurement(loop, number)
