@@ -84,7 +84,7 @@ class Measurement:
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
         keeps: The probability of keeping all limits on outcomes, according to the model that chose
-            the point; None without limits.
+            the point; None without limits. Limits without predictions do not count.
     """
 
     number: int
@@ -186,7 +186,7 @@ class Best(NamedTuple):
         fails: Whether every point of the domain is more likely to fail than to succeed.
         supported: Whether measurements support the point: its posterior variance is at most half
             the prior variance. True until the strategy makes predictions.
-        keeps: The probability that the point keeps each limit on outcomes.
+        keeps: The probability that the point keeps each limit on outcomes, NaN if not predicted.
         breaks: Whether the point keeps all limits with less than the required probability.
     """
 
@@ -468,8 +468,8 @@ class MeasurementLog(NamedTuple):
         if predicted.keeps is None or not predicts:
             return best
         assert isinstance(strategy, Outcomes)
-        each = predicted.keeps.nan_to_num(1.0).tolist()
-        breaks = math.prod(each) < strategy.recommended - SLACK
+        each = predicted.keeps.tolist()
+        breaks = math.prod(p for p in each if p == p) < strategy.recommended - SLACK
         return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(

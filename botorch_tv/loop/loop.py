@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -708,7 +709,7 @@ class Loop(Monitored):
         best = self._best(now, context, fixed)
         if best.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
-        if best.breaks:
+        if best.breaks or any(map(math.isnan, best.keeps)):
             warnings.warn(limits_text(best, self._strategy), stacklevel=3)
         if not best.supported:
             warnings.warn(UNSUPPORTED, stacklevel=3)
@@ -782,10 +783,11 @@ class Loop(Monitored):
             ValueError: If a limit, ``max_step`` or ``move_cost`` names a removed parameter.
         """
         old, record, domain = self.parameters, self._record, self.domain
-        if old is None or self._strategy.consults or not isinstance(domain, Box):
+        named = old is not None and domain.columns - domain.dim == old.context_columns
+        if old is None or not named or self._strategy.consults or not isinstance(domain, Box):
             raise InputDataError(
-                "with_space() needs named parameters and a strategy without an expert; make a new "
-                "loop by Loop.from_table."
+                "with_space() needs named parameters and contexts, and a strategy without an "
+                "expert; make a new loop by Loop.from_table."
             )
         settings: dict[str, Any] = {name: getattr(record, name) for name in SETTINGS}
         settings |= {"dtype": like(self.state).dtype, "device": self.state.time.device}

@@ -118,7 +118,7 @@ class Record(NamedTuple):
         rows = [*self.log.answers, *self.open.values()]
         if not rows or self.max_step is self.move_cost is None:
             return None
-        newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
+        newest = max(rows, key=lambda row: (row.time, row.known, row.arrival == OPEN, row.number))
         return Moves(newest.point, self.max_step, self.move_cost)
 
     def asking(
@@ -149,11 +149,11 @@ class Record(NamedTuple):
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
-        kept = math.nan if made.keeps is None else float(made.keeps.prod())
+        kept = () if made.keeps is None else [p for p in made.keeps.tolist() if p == p]
         predicts = bool(strategy.predicts(state))
         moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
-        point, keeps = tuple(units.rounded(made.X).tolist()), None if math.isnan(kept) else kept
+        point, keeps = tuple(units.rounded(made.X).tolist()), math.prod(kept) if kept else None
         arm = None if made.index is None else int(made.index)
         row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
         opened = {**self.open, number: row}

@@ -61,7 +61,7 @@ def stated(
             f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}"
         )
     named = parameters_of(domain)
-    parameters = {*(named or ())}
+    parameters = {*(named or ()), *(named.contexts if named is not None else ())}
     limits = parse_limits(constraints) if constraints else ()
     own = [limit for limit in limits if {*limit.names} <= parameters]
     outer = tuple(limit for limit in limits if limit not in own)
@@ -84,8 +84,8 @@ def stated(
             "but the objective has none; give objective='yield', and tell {'yield': 80, ...}."
         )
     made = Problem(parse_objectives(objective), outer)
-    twice = [name for name in made.names if name in parameters]
-    require(not twice, f"Loop: {', '.join(twice)} is a parameter and an outcome; rename one.")
+    twice = ", ".join(name for name in made.names if name in parameters)
+    require(not twice, f"Loop: {twice} is a parameter or context, and an outcome; rename one.")
     # With small steps nothing is measured far away, and all choices are near the limits.
     usual = RECOMMENDED if stepped else CONFIDENCE
     model, least = strategy or Adaptive(), confidence or safe or usual
@@ -128,7 +128,12 @@ def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") ->
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."
-    return tuple(as_number(name, y[name], fix) if name in y else math.nan for name in names)
+    values = tuple(as_number(name, y[name], fix) if name in y else math.nan for name in names)
+    for own in strategy.expressions if isinstance(strategy, Outcomes) and what == "y" else ():
+        value = own.value(dict(zip(names, values)))
+        if {*(own.names or ())} <= {*y} and not math.isfinite(value):
+            raise InputDataError(f"{own.text} is {value} at {shown(y)}; {fix}")
+    return values
 
 
 def objective_of(strategy: Strategy, values: Values) -> float:

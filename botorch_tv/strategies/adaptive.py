@@ -39,7 +39,7 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.strategies.arguments import Measured, fingerprinted
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.candidates import Decision
+from botorch_tv.strategies.candidates import Decision, measured_points
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.feasible import Asked
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -214,12 +214,13 @@ class Adaptive(ProcessStrategy):
         Args:
             state: The current state.
         """
-        running, log = running_mixture(state.data), state.history
-        step = running.units.clock.view(state.time.shape).to(state.time)
-        if running.settled:
-            return step
-        so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
-        return torch.where(running.units.ready.view(state.time.shape), step, so_far)
+        running, shape, times = running_mixture(state.data), state.time.shape, state.history.time
+        step = running.units.clock.view(shape).to(state.time)
+        good, every = state.history.noise.tensor().isfinite(), times.tensor()
+        if not running.settled:
+            step = torch.where(running.units.ready.view(shape), step, median_gap(every, good))
+        # Failed measurements take time, too; otherwise each failure would lengthen later steps.
+        return torch.where(good.all(-1), step, torch.minimum(step, median_gap(every)))
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.
@@ -258,6 +259,9 @@ class Adaptive(ProcessStrategy):
         good = log.noise.tensor().isfinite()
         pending = ~running.units.ready.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
+        if asked.feasible is not None:
+            allowed = good & asked.feasible.allowed(measured_points(state)).view_as(good)
+            good = torch.where(allowed.any(-1, keepdim=True), allowed, good)
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
         choice, domain = log.choice.tensor(), state.domain
         if not isinstance(domain, Box):

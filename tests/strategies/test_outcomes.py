@@ -357,7 +357,7 @@ def test_a_loop_of_named_outcomes_is_saved_with_its_words(tmp_path) -> None:
     [
         ({"constraints": "p <= 5"}, "give objective='yield'"),
         ({"objective": "y", "maximize": True}, "write a minus"),
-        ({"objective": "a"}, "a is a parameter and an outcome"),
+        ({"objective": "a"}, "a is a parameter or context, and an outcome"),
         ({"objective": "y", "constraints": "p + a <= 1"}, "have outcomes and parameters"),
         ({"objective": "y", "confidence": 1.5}, "confidence is 1.5"),
         ({"confidence": 0.5}, "without constraints"),
