@@ -238,7 +238,7 @@ def _observed(
     if (y is None and not outcomes) != arguments.failed:
         raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
     if outcomes:
-        y, number = outcomes, None if y is None else int(y)
+        y, number = outcomes, int(y) if y is not None and y % 1 == 0 else y
     time, texts = _when(loop, arguments.time), vars(arguments).get("noise", [])
     noise = _number(texts[0]) if texts and "=" not in texts[0] else _named(loop, texts) or None
     given = {"y": y, "ok": not arguments.failed, "time": time, "context": context or None}

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor
 
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
@@ -417,6 +418,19 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
+    def later(self, state: State) -> Present:
+        """The usual time of the measurement after ``state``; None for that of the strategy.
+
+        Failed measurements take time, too. Without them, each failure would lengthen later steps.
+
+        Args:
+            state: The state after all answers, and after fantasies if any.
+        """
+        step, log = self.strategy.step(state), self.state.history
+        if not isinstance(step, Tensor) or bool(log.noise.tensor().isfinite().all()):
+            return None
+        return float(state.time) + min(float(step), float(median_gap(log.time.tensor())))
+
     def success(self, now: Present) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
@@ -540,6 +554,7 @@ class MeasurementLog(NamedTuple):
             generator: Source of random numbers.
         """
         chance, state = self.success(now), self.as_if_answered(waiting, now)
+        now = self.later(state) if now is None else now
         feasible: Feasible | None = chance
         cost = None if moves is None else moves.price(state)
         if moves is not None and moves.max_step is not None:

@@ -516,8 +516,8 @@ class Loop(Monitored):
         X = with_context(as_place(X, state), context_row(state, context))
         place = self._units.located(X, state)
         value = as_values(self._strategy, y, ok)
-        clock = self._begun(time)
-        time = clock.now() if time is None else time
+        time = self._begun(None).now() if time is None else time
+        time = self._record.log.later(state) if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
         self._add(self._record.unsuggested(*place, when), value, when, noise)
@@ -746,6 +746,8 @@ class Loop(Monitored):
     def limit(self, name: str, bound: float) -> None:
         """Move the bound of a limit on outcomes; all measurements stay in use.
 
+        Open suggestions, which were chosen for the old bound, lose their probability of keeping it.
+
         Args:
             name: The outcome or the formula that is limited, as in ``constraints``.
             bound: The new bound.
@@ -759,7 +761,8 @@ class Loop(Monitored):
             )
         self._strategy = made = self._strategy.with_bound(name, bound)
         log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
-        self._record = self._record._replace(log=log)
+        opened = {key: replace(row, keeps=None) for key, row in self._record.open.items()}
+        self._record = self._record._replace(log=log, open=opened)
         self.__dict__.pop("_description", None)
 
     @locked
@@ -1107,7 +1110,7 @@ class Loop(Monitored):
 
         Args:
             path: The file.
-            strategy: The strategy of the saved loop;
+            strategy: The strategy with which the saved loop was made;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
             domain: The domain of the saved loop. By default, the domain is restored from the file
                 if it is a :class:`Grid`, or a :class:`Box` with a search of this package; any other
@@ -1127,7 +1130,7 @@ class Loop(Monitored):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
-            strategy = strategy or strategy_from(content)
+            strategy = strategy_from(content, strategy)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)

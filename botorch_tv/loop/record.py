@@ -107,9 +107,8 @@ class Record(NamedTuple):
         if isinstance(strategy, Outcomes):
             retry = isinstance(strategy.model, Adaptive) and not strategy.safe
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        moves = self.moves
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, moves=moves, generator=source
+            now, waiting, fixed, retry=retry, context=context, moves=self.moves, generator=source
         )
 
     @property
@@ -142,7 +141,9 @@ class Record(NamedTuple):
             else:
                 queue.remove(queued)
                 X = with_context(like(state).new_tensor(queued), context)
-                made = strategy.suggestion_at(state, X, now=now)
+                made = strategy.suggestion_at(
+                    state, X, now=log.later(state) if now is None else now
+                )
         except Exception as error:
             error.add_note(f"Loop: while choosing suggestion {self.asked + 1}.")
             raise
@@ -161,8 +162,7 @@ class Record(NamedTuple):
 
     def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
-        rows = (*self.log.answers, *self.superseded)
-        number = min([0, *(row.number for row in rows)]) - 1
+        number = min([0, *(row.number for row in (*self.log.answers, *self.superseded))]) - 1
         return Measurement(number, point, arm, time, time, len(self.log.answers), None)
 
     def answered(self, row: Measurement, y: Values, time: float, noise: Values) -> Record:

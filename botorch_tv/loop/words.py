@@ -54,8 +54,7 @@ def stated(
         require(confidence is None and safe is None, problem)
         return plain, domain
     fix = "to minimise, write a minus, objective='-cost'."
-    both = objective is not None and maximize is not None
-    require(not both, f"Loop: objective and maximize are given; {fix}")
+    require(None in (objective, maximize), f"Loop: objective and maximize are given; {fix}")
     if not isinstance(strategy, ProcessStrategy | None):
         raise ValueError(
             f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}"
@@ -75,9 +74,8 @@ def stated(
         domain = kind({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return plain, domain
-    problem = "Loop: safe is the probability of keeping limits on outcomes"
     alone = safe is None or (confidence is None and bool(outer))
-    require(alone, f"{problem}; give such constraints, and no confidence.")
+    require(alone, "Loop: safe needs constraints on outcomes, and replaces confidence; omit that.")
     if objective is None:
         raise ValueError(
             f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, "
@@ -128,12 +126,11 @@ def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") ->
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."
-    values = tuple(as_number(name, y[name], fix) if name in y else math.nan for name in names)
+    found = {name: as_number(name, value, fix) for name, value in y.items()}
     for own in strategy.expressions if isinstance(strategy, Outcomes) and what == "y" else ():
-        value = own.value(dict(zip(names, values)))
-        if {*(own.names or ())} <= {*y} and not math.isfinite(value):
+        if {*(own.names or ())} <= {*y} and not math.isfinite(value := own.value(found)):
             raise InputDataError(f"{own.text} is {value} at {shown(y)}; {fix}")
-    return values
+    return tuple(found.get(name, math.nan) for name in names)
 
 
 def objective_of(strategy: Strategy, values: Values) -> float:
@@ -158,12 +155,18 @@ def problem_data(strategy: Strategy) -> dict[str, Any] | None:
     }
 
 
-def strategy_from(content: Mapping[str, Any]) -> Strategy:
-    """The default strategy for the words in a file."""
+def strategy_from(content: Mapping[str, Any], strategy: Strategy | None) -> Strategy:
+    """The strategy for the words in a file.
+
+    Args:
+        content: The content of the file.
+        strategy: The strategy, or the model of each outcome; None for the default.
+    """
     problem = content.get("problem")
-    if problem is None:
-        return adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+    if problem is None or not isinstance(strategy, ProcessStrategy | None):
+        return strategy or adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
     names, limits = tuple(problem["outcomes"]), problem["constraints"]
     objectives = parse_objectives(problem["objective"], names)
     made = Problem(objectives, parse_limits(limits, names) if limits else ())
-    return made.outcomes(names=names, confidence=problem["confidence"], safe=problem["safe"])
+    own = {name: problem[name] for name in ("confidence", "safe")}
+    return made.outcomes(names=names, model=strategy or adaptive_gp_ucb(), **own)

@@ -214,13 +214,12 @@ class Adaptive(ProcessStrategy):
         Args:
             state: The current state.
         """
-        running, shape, times = running_mixture(state.data), state.time.shape, state.history.time
-        step = running.units.clock.view(shape).to(state.time)
-        good, every = state.history.noise.tensor().isfinite(), times.tensor()
-        if not running.settled:
-            step = torch.where(running.units.ready.view(shape), step, median_gap(every, good))
-        # Failed measurements take time, too; otherwise each failure would lengthen later steps.
-        return torch.where(good.all(-1), step, torch.minimum(step, median_gap(every)))
+        running, log = running_mixture(state.data), state.history
+        step = running.units.clock.view(state.time.shape).to(state.time)
+        if running.settled:
+            return step
+        so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
+        return torch.where(running.units.ready.view(state.time.shape), step, so_far)
 
     def _chosen(self, decision: Decision, draws: Draws) -> Suggestion:
         """The choice of a round; before the units are set, a point far from the earlier points.

@@ -63,7 +63,7 @@ def near(state: State, at: Setting, reach: Setting) -> State:
     for name, number, value, step in _steps(search.space, at, reach):
         before_low, before_high = ranges.get(name, (number.low, number.high))
         low, high = max(before_low, value - step), min(before_high, value + step)
-        low, high = number.between(low, high, own.dtype)
+        low, high = number.between(low, high, own.dtype) if low <= high else (1.0, 0.0)
         if low > high:
             raise InputDataError(
                 f"no value of {name} lies within {step:g} of {value:g} and in its range; allow a "

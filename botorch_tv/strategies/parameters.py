@@ -168,16 +168,14 @@ class BoxParameter:
         """The smallest and the largest value of this parameter in an interval.
 
         Args:
-            low: Lower end of the interval.
-            high: Upper end of the interval.
+            low: Lower end of the interval, at most the largest value.
+            high: Upper end of the interval, at least the smallest value.
             dtype: Dtype of the domain, float64 or float32.
 
         Returns:
             Two values; the first exceeds the second if there are none.
         """
-        rounding, ends = 1e-12 * max(abs(low), abs(high)), list[float]()
-        if max(low, self.low) - min(high, self.high) > rounding:
-            return math.inf, -math.inf
+        rounding, ends = 1e-12 * max(abs(low), abs(high)), []
         for end, sign in ((max(low, self.low), 1), (min(high, self.high), -1)):
             most = sign * end - rounding
             if self.step is not None:

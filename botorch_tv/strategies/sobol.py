@@ -88,8 +88,6 @@ def _effect(mean: Tensor, part: Tensor, sampled: bool) -> Tensor:
     number = inside.sum(0)
     own = (inside * mean.unsqueeze(-1)).sum(0) / number.clamp_min(1)
     effect = (number * (own - mean.mean(0).unsqueeze(-1)).square()).sum(-1) / len(mean)
-    if not sampled:
-        return effect
-    levels = (number > 0).sum(-1)
+    levels = (number > 0).sum(-1) if sampled else torch.ones_like(effect)  # 1 subtracts nothing
     within = (mean.var(0, correction=0) - effect) / (len(mean) - levels).clamp_min(1)
     return (effect - (levels - 1) * within).clamp_min(0)

@@ -106,7 +106,9 @@ def test_limits_that_no_setting_keeps_are_named():
     with pytest.warns(UserWarning, match=r"No setting keeps all limits now with probability 0\.9"):
         loop.recommend()
     assert "b <= -5 (0.00)" in loop.describe()
+    assert loop.ask().keeps is not None
     loop.limit("b", 5)
+    assert loop.open[0].keeps is None  # it was chosen for the old bound
     assert "b <= 5 (1.00)" in loop.describe()
     assert loop.importance() == {"x": 1.0}
 
@@ -218,6 +220,9 @@ def test_words_in_the_shell(tmp_path, capsys):
     asked = json.loads(call("ask", "--context", "out=12.5", "day=tue"))
     assert asked["point"] == {"heat": 4.0, "gas": "Ar"}
     assert asked["context"] == {"out": 12.5, "day": "tue"}
+    wrong = ["loop", "tell", str(tmp_path / "loop.json"), "1.5", "yield=81"]
+    assert command.main(wrong) != 0
+    assert "suggestion is 1.5" in capsys.readouterr().err
     told = call("tell", "1", "yield=81", "pressure=-4.7", "--context", "out=13", "--at", "heat=4.5")
     assert "heat 4.5, gas Ar, out 13, day tue; yield 81, pressure -4.7; time" in told
     assert json.loads(call("ask", "--fixed", "gas=Ar"))["point"]["gas"] == "Ar"
