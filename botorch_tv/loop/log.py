@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor
 
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
 from botorch_tv.strategies.domains import Domain
@@ -95,7 +96,7 @@ class Measurement:
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
         keeps: The probability of keeping all limits on outcomes, according to the model that chose
-            the point; None without limits.
+            the point; None without limits. Limits without predictions do not count.
     """
 
     number: int
@@ -197,7 +198,7 @@ class Best(NamedTuple):
         fails: Whether every point of the domain is more likely to fail than to succeed.
         supported: Whether measurements support the point: its posterior variance is at most half
             the prior variance. True until the strategy makes predictions.
-        keeps: The probability that the point keeps each limit on outcomes.
+        keeps: The probability that the point keeps each limit on outcomes, NaN if not predicted.
         breaks: Whether the point keeps all limits with less than the required probability.
     """
 
@@ -428,6 +429,19 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
+    def later(self, state: State) -> Present:
+        """The usual time of the measurement after ``state``; None for that of the strategy.
+
+        Failed measurements take time, too. Without them, each failure would lengthen later steps.
+
+        Args:
+            state: The state after all answers, and after fantasies if any.
+        """
+        step, log = self.strategy.step(state), self.state.history
+        if not isinstance(step, Tensor) or bool(log.noise.tensor().isfinite().all()):
+            return None
+        return float(state.time) + min(float(step), float(median_gap(log.time.tensor())))
+
     def success(self, now: Present) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
@@ -479,8 +493,8 @@ class MeasurementLog(NamedTuple):
         if predicted.keeps is None or not predicts:
             return best
         assert isinstance(strategy, Outcomes)
-        each = predicted.keeps.nan_to_num(1.0).tolist()
-        breaks = math.prod(each) < strategy.recommended - SLACK
+        each = predicted.keeps.tolist()
+        breaks = math.prod(p for p in each if p == p) < strategy.recommended - SLACK
         return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(
@@ -554,6 +568,7 @@ class MeasurementLog(NamedTuple):
         strategy: Any = self.strategy
         safe = isinstance(strategy, Outcomes) and strategy.safe and bool(strategy.limits)
         chance, state = self.success(now), self.as_if_answered(waiting, now)
+        now = self.later(state) if now is None else now
         feasible: Feasible | None = chance
         cost = None if moves is None else moves.price(state)
         if moves is not None and moves.max_step is not None:

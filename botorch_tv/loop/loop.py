@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -520,8 +521,8 @@ class Loop(Monitored):
         X = with_context(as_place(X, state), context_row(state, context))
         place = self._units.located(X, state)
         value = as_values(self._strategy, y, ok)
-        clock = self._begun(time)
-        time = clock.now() if time is None else time
+        time = self._begun(None).now() if time is None else time
+        time = self._record.log.later(state) if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
         self._add(self._record.unsuggested(*place, when), value, when, noise)
@@ -713,7 +714,7 @@ class Loop(Monitored):
         best = self._best(now, context, fixed)
         if best.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
-        if best.breaks:
+        if best.breaks or any(map(math.isnan, best.keeps)):
             warnings.warn(limits_text(best, self._strategy), stacklevel=3)
         if not best.supported:
             warnings.warn(UNSUPPORTED, stacklevel=3)
@@ -750,6 +751,8 @@ class Loop(Monitored):
     def limit(self, name: str, bound: float) -> None:
         """Move the bound of a limit on outcomes; all measurements stay in use.
 
+        Open suggestions, which were chosen for the old bound, lose their probability of keeping it.
+
         Args:
             name: The outcome or the formula that is limited, as in ``constraints``.
             bound: The new bound.
@@ -763,7 +766,8 @@ class Loop(Monitored):
             )
         self._strategy = made = self._strategy.with_bound(name, bound)
         log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
-        self._record = self._record._replace(log=log)
+        opened = {key: replace(row, keeps=None) for key, row in self._record.open.items()}
+        self._record = self._record._replace(log=log, open=opened)
         self.__dict__.pop("_description", None)
 
     @locked
@@ -787,10 +791,11 @@ class Loop(Monitored):
             ValueError: If a limit, ``max_step`` or ``move_cost`` names a removed parameter.
         """
         old, record, domain = self.parameters, self._record, self.domain
-        if old is None or self._strategy.consults or not isinstance(domain, Box):
+        named = old is not None and domain.columns - domain.dim == old.context_columns
+        if old is None or not named or self._strategy.consults or not isinstance(domain, Box):
             raise InputDataError(
-                "with_space() needs named parameters and a strategy without an expert; make a new "
-                "loop by Loop.from_table."
+                "with_space() needs named parameters and contexts, and a strategy without an "
+                "expert; make a new loop by Loop.from_table."
             )
         settings: dict[str, Any] = {name: getattr(record, name) for name in SETTINGS}
         settings |= {"dtype": like(self.state).dtype, "device": self.state.time.device}
@@ -1110,7 +1115,7 @@ class Loop(Monitored):
 
         Args:
             path: The file.
-            strategy: The strategy of the saved loop;
+            strategy: The strategy with which the saved loop was made;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
             domain: The domain of the saved loop. By default, the domain is restored from the file
                 if it is a :class:`Grid`, or a :class:`Box` with a search of this package; any other
@@ -1130,7 +1135,7 @@ class Loop(Monitored):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
-            strategy = strategy or strategy_from(content)
+            strategy = strategy_from(content, strategy)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)

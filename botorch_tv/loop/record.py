@@ -104,10 +104,10 @@ class Record(NamedTuple):
         """
         log, strategy = self.log, self.log.strategy
         model = strategy.model if isinstance(strategy, Outcomes) else strategy
-        retry, moves = isinstance(model, Adaptive), self.moves
+        retry = isinstance(model, Adaptive)
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, moves=moves, generator=source
+            now, waiting, fixed, retry=retry, context=context, moves=self.moves, generator=source
         )
 
     @property
@@ -116,7 +116,7 @@ class Record(NamedTuple):
         rows = [*self.log.answers, *self.open.values()]
         if not rows or self.max_step is self.move_cost is None:
             return None
-        newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
+        newest = max(rows, key=lambda row: (row.time, row.known, row.arrival == OPEN, row.number))
         return Moves(newest.point, self.max_step, self.move_cost)
 
     def asking(
@@ -140,15 +140,16 @@ class Record(NamedTuple):
             else:
                 queue.remove(queued)
                 X = with_context(like(state).new_tensor(queued), context)
+                now = log.later(state) if now is None else now
                 made = strategy.suggestion_at(state, X, now=now)
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
-        kept = math.nan if made.keeps is None else float(made.keeps.prod())
+        kept = () if made.keeps is None else [p for p in made.keeps.tolist() if p == p]
         predicts = bool(strategy.predicts(state))
         moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
-        point, keeps = tuple(units.rounded(made.X).tolist()), None if math.isnan(kept) else kept
+        point, keeps = tuple(units.rounded(made.X).tolist()), math.prod(kept) if kept else None
         arm = None if made.index is None else int(made.index)
         row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
         opened = {**self.open, number: row}
@@ -156,8 +157,7 @@ class Record(NamedTuple):
 
     def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
-        rows = (*self.log.answers, *self.superseded)
-        number = min([0, *(row.number for row in rows)]) - 1
+        number = min([0, *(row.number for row in (*self.log.answers, *self.superseded))]) - 1
         return Measurement(number, point, arm, time, time, len(self.log.answers), None)
 
     def answered(self, row: Measurement, y: Values, time: float, noise: Values) -> Record:

@@ -11,7 +11,6 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
 from botorch_tv.loop.log import OpenBox, Problem, Values, Wishes
-from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
@@ -53,14 +52,13 @@ def stated(
         require(confidence is None and wishes.safe is None, problem)
         return plain, domain
     fix = "to minimise, write a minus, objective='-cost'."
-    both = objective is not None and maximize is not None
-    require(not both, f"Loop: objective and maximize are given; {fix}")
+    require(None in (objective, maximize), f"Loop: objective and maximize are given; {fix}")
     if not isinstance(strategy, ProcessStrategy | None):
         raise ValueError(
             f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}"
         )
     named = parameters_of(domain)
-    parameters = {*(named or ())}
+    parameters = {*(named or ()), *(named.contexts if named is not None else ())}
     limits = parse_limits(constraints) if constraints else ()
     own = [limit for limit in limits if {*limit.names} <= parameters]
     outer = tuple(limit for limit in limits if limit not in own)
@@ -74,18 +72,17 @@ def stated(
         domain = kind({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return plain, domain
-    problem = "Loop: safe is the probability of keeping limits on outcomes"
     alone = wishes.safe is None or (confidence is None and bool(outer))
-    require(alone, f"{problem}; give such constraints, and no confidence.")
+    require(alone, "Loop: safe needs constraints on outcomes, and replaces confidence; omit that.")
     if objective is None:
         raise ValueError(
             f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, "
             "but the objective has none; give objective='yield', and tell {'yield': 80, ...}."
         )
     made = Problem(parse_objectives(objective), outer)
-    twice = [name for name in made.names if name in parameters]
-    require(not twice, f"Loop: {', '.join(twice)} is a parameter and an outcome; rename one.")
-    return made.outcomes(strategy or Adaptive(), wishes, confidence), domain
+    twice = ", ".join(name for name in made.names if name in parameters)
+    require(not twice, f"Loop: {twice} is a parameter or context, and an outcome; rename one.")
+    return made.outcomes(strategy or adaptive_gp_ucb(), wishes, confidence), domain
 
 
 def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
@@ -124,7 +121,11 @@ def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") ->
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."
-    return tuple(as_number(name, y[name], fix) if name in y else math.nan for name in names)
+    found = {name: as_number(name, value, fix) for name, value in y.items()}
+    for own in strategy.expressions if isinstance(strategy, Outcomes) and what == "y" else ():
+        if {*(own.names or ())} <= {*y} and not math.isfinite(value := own.value(found)):
+            raise InputDataError(f"{own.text} is {value} at {shown(y)}; {fix}")
+    return tuple(found.get(name, math.nan) for name in names)
 
 
 def objective_of(strategy: Strategy, values: Values) -> float:
@@ -149,13 +150,18 @@ def problem_data(strategy: Strategy) -> dict[str, Any] | None:
     }
 
 
-def strategy_from(content: Mapping[str, Any]) -> Strategy:
-    """The default strategy for the words in a file."""
+def strategy_from(content: Mapping[str, Any], strategy: Strategy | None) -> Strategy:
+    """The strategy for the words in a file.
+
+    Args:
+        content: The content of the file.
+        strategy: The strategy, or the model of each outcome; None for the default.
+    """
     problem = content.get("problem")
-    if problem is None:
-        return adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+    if problem is None or not isinstance(strategy, ProcessStrategy | None):
+        return strategy or adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
     names, limits = tuple(problem["outcomes"]), problem["constraints"]
     objectives = parse_objectives(problem["objective"], names)
     made = Problem(objectives, parse_limits(limits, names) if limits else ())
-    wishes = Wishes(problem["safe"] or None)
-    return replace(made.outcomes(Adaptive(), wishes, problem["confidence"]), names=names)
+    wishes, model = Wishes(problem["safe"] or None), strategy or adaptive_gp_ucb()
+    return replace(made.outcomes(model, wishes, problem["confidence"]), names=names)

@@ -168,8 +168,8 @@ class BoxParameter:
         """The smallest and the largest value of this parameter in an interval.
 
         Args:
-            low: Lower end of the interval.
-            high: Upper end of the interval.
+            low: Lower end of the interval, at most the largest value.
+            high: Upper end of the interval, at least the smallest value.
             dtype: Dtype of the domain, float64 or float32.
 
         Returns:

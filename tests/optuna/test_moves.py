@@ -83,11 +83,15 @@ def test_the_users_own_points_are_not_restricted():
     assert near(moved(started(study)), point)
 
 
-@pytest.mark.parametrize("high", [0.8, 4.0])
+@pytest.mark.parametrize("high", [1.15, 4.0])
 def test_steps_in_a_changed_range(high):
-    """Outside of a narrowed range, steps begin at its end, as in a loop."""
     x = moved(started(study_of(*FIRST, max_step=STEPS)), high)["x"]
-    assert abs(x - min(FIRST[-1]["x"], high)) <= 0.1 * 1.0001
+    assert abs(x - FIRST[-1]["x"]) <= 0.1 * 1.0001
+
+
+def test_a_range_beyond_the_largest_step_is_refused():
+    with pytest.raises(InputDataError, match=r"within 0\.1 of 1\.2 .* larger step"):
+        moved(started(study_of(*FIRST, max_step=STEPS)), 0.8)
 
 
 def test_a_parameter_of_some_trials_has_steps_of_its_own():
