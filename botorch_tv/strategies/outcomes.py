@@ -624,7 +624,7 @@ class Outcomes(Composed):
         fill the box. Only those count that keep all limits with a probability of at least
         ``confidence``, if any does. The points are taken in turn. Each is the candidate with the
         largest product of this probability and of the hypervolume that its means add to those of
-        the points before it. Points that add next to nothing are left out. The reference point
+        the points before it. Points that add next to nothing are dropped. The reference point
         follows from the means of the candidates, as in choices from those at measured points.
 
         Args:
