@@ -726,10 +726,13 @@ class Loop(Monitored):
     ) -> list[ParetoSetting]:
         """Settings that trade several objectives off: none is predicted to be worse in all of them.
 
+        With limits on outcomes, each setting keeps them now with a probability of at least
+        ``confidence``, if any setting does; :meth:`recommend` is more careful.
+
         Args:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
-            points: Number of trade-offs; settings that others dominate are dropped.
+            points: Largest number of trade-offs.
 
         Returns:
             The settings, with the posterior mean and standard deviation of each objective.

@@ -128,19 +128,9 @@ class Decision:
         domain, own, shape = self.state.domain, self.data.prior.variance, self.present.now.shape
         trials, d = self.present.now.numel(), domain.dim
         context = None if self.context is None else self.context.reshape(trials, -1)
-        if isinstance(domain, Grid):
-            points = domain.points(torch.arange(len(domain), device=own.device), own)
-        else:
-            assert isinstance(domain, Box)
-            points = domain.search.filling(domain, POINTS, self.state.rounds, own)
         seen = measured_points(self.state)[..., :d]
         first = domain.points(choice, own).reshape(trials, 1, -1)[..., :d]
-        every = torch.cat([first, points.expand(trials, -1, -1)], 1)
-        if isinstance(domain, Box) and seen.shape[1]:  # points near the measured points, too
-            U = domain.to_unit(seen[:, -NEAR:]).unsqueeze(-2)
-            shift = raw_points(POINTS // NEAR, d, self.state.rounds, own) - 0.5
-            near = domain.from_unit((U + REACH * shift).clamp(0, 1))
-            every = torch.cat([every, domain.held(near.flatten(1, 2))], 1)
+        every = torch.cat([first, scattered(self.state, seen[:, -NEAR:])], 1)
         _, risk = self.feasible.judge(with_context(every, context))
         lower, upper = corners_of(domain).to(own)
         away = torch.ones_like(risk)
@@ -260,6 +250,30 @@ def measured_points(state: State) -> Tensor:
     """The measured points with their context, `trials x n x columns`, with flattened trials."""
     X = state.domain.points(state.history.choice.tensor(), state.basis.variance)
     return X.reshape(state.time.numel(), state.rounds, state.domain.columns)
+
+
+def scattered(state: State, near: Tensor) -> Tensor:
+    """All arms of a grid; or points that fill a box, and points near given points.
+
+    Args:
+        state: The current state.
+        near: The given points without context, `trials x n x d`.
+
+    Returns:
+        Points without context, `trials x M x d`.
+    """
+    domain, own = state.domain, state.basis.variance
+    if isinstance(domain, Grid):
+        return domain.points(torch.arange(len(domain), device=own.device), own).expand(
+            len(near), -1, -1
+        )
+    assert isinstance(domain, Box)
+    points = domain.search.filling(domain, POINTS, state.rounds, own).expand(len(near), -1, -1)
+    if not near.shape[1]:
+        return points
+    shift = raw_points(POINTS // NEAR, domain.dim, state.rounds, own) - 0.5
+    U = (domain.to_unit(near).unsqueeze(-2) + REACH * shift).clamp(0, 1)
+    return torch.cat([points, domain.held(domain.from_unit(U).flatten(1, 2))], 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,17 +11,26 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.utils.multi_objective.box_decompositions.non_dominated import (
+    FastNondominatedPartitioning,
+)
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
 from botorch_tv.even_points import even_points
-from botorch_tv.gp.points import PointPosterior, Pull
+from botorch_tv.gp.points import PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
 from botorch_tv.gp.tensors import OfTrials, without_gradients
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.arguments import Measured, require_suggestion, require_tensors
-from botorch_tv.strategies.candidates import OnArms, Predictions, RoundCandidates, measured_points
+from botorch_tv.strategies.candidates import (
+    OnArms,
+    Predictions,
+    RoundCandidates,
+    measured_points,
+    scattered,
+)
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
 from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
 from botorch_tv.strategies.presets import adaptive_gp_ucb
@@ -164,7 +173,8 @@ class Outcomes(Composed):
     measurement has none. The choice maximises the product of the objective's score and of the
     root of the probability that all limits are kept now, among points where this probability is at
     least ``confidence``; if there are none, it is the point that most probably keeps the limits.
-    What is recommended keeps them with a probability of at least 0.9, if any point does.
+    What :meth:`recommend` returns keeps them with a probability of at least 0.9, if any point does;
+    for the points of :meth:`pareto`, ``confidence`` is enough.
 
     With several objectives, each choice maximises a random hypervolume scalarisation of the
     objectives' confidence bounds, min_k (u_k - r_k) / λ_k with λ uniform on the positive part of
@@ -613,31 +623,40 @@ class Outcomes(Composed):
     ) -> Tensor:
         """Points whose predicted objectives no other of the points dominates, `p x (d + c)`.
 
-        The first objective falls from point to point, and no two points are alike. Each maximises a
-        scalarisation of the objectives' means, with evenly spread weights.
+        The first objective falls from point to point. The candidates are the arms of a grid, or the
+        maximisers of scalarisations of the objectives' means, points near these, and points that
+        fill the box. Only those count that keep all limits with a probability of at least
+        ``confidence``, if any does. The points are taken in turn. Each is the candidate with the
+        largest product of this probability and of the hypervolume that its means add to those of
+        the points before it. Points that add next to nothing are dropped. The reference point
+        follows from the means of the candidates, as in choices from those at measured points.
 
         Args:
             state: The current state, of a single trial.
             now: Time, as in :meth:`ask`.
             context: The context, shape `c`.
-            points: Number of scalarisations.
+            points: Number of scalarisations, and largest number of points.
             feasible: Where a choice is allowed, as in :meth:`recommend`.
         """
-        k, own = len(self.objectives), state.basis.variance
+        k, own, d = len(self.objectives), state.basis.variance, state.domain.dim
         normals = torch.special.ndtri(0.5 + 0.5 * even_points(points, k, seed=0).to(own))
         normals = normals.clamp(0, 6)
-        context = None if context is None else context.to(own)
-        asked = Asked(now, context, feasible)
-        asked = self._within(state, asked, self.kept(state, now), strict=True)
+        context = None if context is None else context.to(own).unsqueeze(0)
+        kept, feasible = self.kept(state, now), feasible or self.success(state, now)
+        feasible = None if feasible is None else feasible.strict()
+        asked = Asked(now, None if context is None else context[0], feasible)
+        asked = self._within(state, asked, kept)
         found = [self._best_for(state, asked, 0.0, weights) for weights in normals]
-        X = state.domain.points(torch.stack(found), own)
-        values = self.objective_means(state, X, now)
-        best = undominated(values.unsqueeze(0))[0]
-        X = X[best][values[best, 0].argsort(descending=True)]
-        lower, upper = corners_of(state.domain).to(X)
-        apart = (X.unsqueeze(1) - X)[..., : state.domain.dim].abs()
-        alike = apart <= ALIKE * (upper - lower)
-        return X[~alike.all(-1).tril(-1).any(-1)]
+        X = state.domain.points(torch.stack(found), own).unsqueeze(0)
+        X = torch.cat([X, with_context(scattered(state, X[..., :d]), context)], 1)
+        if asked.feasible is not None:
+            allowed = asked.feasible.allowed(X)
+            X = X[:, allowed[0]] if bool(allowed.any()) else X[:, :points]
+        p = X.new_ones(X.shape[1]) if kept is None else functools.reduce(mul, kept.each(X))[0]
+        values = self.objective_means(state, X[0], now)
+        rows = most_added(values, reference(values.unsqueeze(0))[0][0], p, points)
+        rows = rows[undominated(values[None, rows])[0]]
+        return X[0, rows[values[rows, 0].argsort(descending=True)]]
 
     def objective_means(self, state: State, X: Tensor, now: Now = None) -> Tensor:
         """The means of the objectives, to be maximised, at points `q x (d + c)`, `q x k`.
@@ -655,8 +674,8 @@ class Outcomes(Composed):
         return torch.stack(means, -1)
 
 
-ALIKE = 1e-3
-"""Points are alike if no coordinate differs by more than this share of its range."""
+ADDED = 1e-3
+"""A trade-off adds more than this share of the hypervolume of the first."""
 SMALLEST_WEIGHT = 1e-3
 """Smallest weight of an objective in a scalarisation."""
 
@@ -708,6 +727,27 @@ def undominated(values: Tensor) -> Tensor:
     other, own = values.unsqueeze(1), values.unsqueeze(2)
     dominates = (other >= own).all(-1) & (other > own).any(-1)
     return ~dominates.any(-1)
+
+
+def most_added(values: Tensor, worst: Tensor, p: Tensor, points: int) -> Tensor:
+    """Indices of rows, each with the largest product of p and of the hypervolume that it adds.
+
+    Args:
+        values: Objectives to be maximised, `n x k`.
+        worst: The reference point, `k`.
+        p: The probability of each row, `n`.
+        points: Largest number of rows.
+    """
+    rows, most = list[int](), 0.0
+    for _ in range(points):
+        front = values[rows] if rows else worst.unsqueeze(0)
+        lower, upper = FastNondominatedPartitioning(worst, front).get_hypercell_bounds()
+        added = p * (values.unsqueeze(1).minimum(upper) - lower).clamp_min(0).prod(-1).sum(-1)
+        most = max(most, float(added.max()))
+        if rows and added.max() <= ADDED * most:
+            break
+        rows.append(int(added.argmax()))
+    return torch.tensor(rows, device=values.device)
 
 
 def reference(means: Tensor) -> tuple[Tensor, Tensor]:

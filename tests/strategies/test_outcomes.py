@@ -15,6 +15,7 @@ from botorch.exceptions import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.model import ModelList
 from botorch.sampling import ListSampler, SobolQMCNormalSampler
+from botorch.utils.multi_objective.hypervolume import Hypervolume
 from gp.mixture.readings import bank_of
 from gpytorch.means import ZeroMean
 
@@ -24,7 +25,13 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.feasible import AllOf, Asked, Feasible
-from botorch_tv.strategies.outcomes import SELECTED, Scalarisation, reference, undominated
+from botorch_tv.strategies.outcomes import (
+    SELECTED,
+    Scalarisation,
+    most_added,
+    reference,
+    undominated,
+)
 
 KERNEL = unit_kernel("se", 0.3)
 MODELS = {
@@ -319,6 +326,20 @@ def test_the_reference_point_and_what_dominates() -> None:
     worst, extent = reference(values)
     torch.testing.assert_close(worst, torch.tensor([[-0.3, -0.3]]))
     torch.testing.assert_close(extent, torch.tensor([[3.0, 3.0]]))
+
+
+def test_trade_offs_add_most_hypervolume() -> None:
+    """Against BoTorch's hypervolume of each set of rows."""
+    draws = torch.Generator().manual_seed(0)
+    for k in (2, 3):
+        values, p = (torch.rand(*n, generator=draws).double() for n in ((30, k), (30,)))
+        volume, expected = Hypervolume(torch.zeros(k).double()).compute, list[int]()
+        for _ in range(4):
+            before = volume(values[expected]) if expected else 0.0
+            added = [float(w) * (volume(values[[*expected, n]]) - before) for n, w in enumerate(p)]
+            expected.append(added.index(max(added)))
+        found = most_added(values, torch.zeros(k).double(), p, 4)
+        assert found.tolist() == expected
 
 
 def test_several_objectives_have_settings_that_do_not_dominate_each_other() -> None:
