@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -392,14 +392,11 @@ def _warn(loop: Loop) -> None:
         )
 
 
-@contextmanager
-def _at_line(line: int, path: Path) -> Iterator[None]:
+def _at_line(line: int, path: Path) -> AbstractContextManager[None]:
     """Add the line number in the table to the message of an error."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"The error is in line {line} of {path}; nothing was imported.")
-        raise
+    from botorch_tv.validation import noted
+
+    return noted(f"The error is in line {line} of {path}; nothing was imported.")
 
 
 def _discard(arguments: argparse.Namespace) -> None:

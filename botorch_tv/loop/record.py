@@ -31,7 +31,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Consultation, Suggestion
-from botorch_tv.validation import plain
+from botorch_tv.validation import noted, plain
 
 RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
@@ -103,11 +103,9 @@ class Record(NamedTuple):
             source: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
-        retry = isinstance(strategy, Adaptive)
-        if isinstance(strategy, Outcomes):
-            retry = isinstance(strategy.model, Adaptive) and not strategy.safe
+        model = strategy.model if isinstance(strategy, Outcomes) else strategy
+        retry, moves = isinstance(model, Adaptive), self.moves
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        moves = self.moves
         return log.choice(
             now, waiting, fixed, retry=retry, context=context, moves=moves, generator=source
         )
@@ -136,16 +134,13 @@ class Record(NamedTuple):
         log, strategy, state = self.log, self.log.strategy, self.log.state
         fits = (p for p in self.queue if not fixed or units.moved(p, fixed, state)[0] == p)
         queue, queued = list(self.queue), next(fits, None)
-        try:
+        with noted(f"Loop: while choosing suggestion {self.asked + 1}."):
             if queued is None:
                 made = self.choice(now, context, fixed, source)
             else:
                 queue.remove(queued)
                 X = with_context(like(state).new_tensor(queued), context)
                 made = strategy.suggestion_at(state, X, now=now)
-        except Exception as error:
-            error.add_note(f"Loop: while choosing suggestion {self.asked + 1}.")
-            raise
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
-from botorch_tv.loop.log import OpenBox, Problem, Values
+from botorch_tv.loop.log import OpenBox, Problem, Values, Wishes
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
-from botorch_tv.strategies.outcomes import CONFIDENCE, RECOMMENDED, Outcomes
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
@@ -30,8 +31,7 @@ def stated(
     objective: Texts,
     constraints: Texts,
     confidence: float | None,
-    safe: float | None,
-    stepped: bool,
+    wishes: Wishes,
 ) -> tuple[Strategy, Domain]:
     """The strategy and the domain for an objective and constraints.
 
@@ -42,8 +42,7 @@ def stated(
         objective: As for :class:`Loop`.
         constraints: As for :class:`Loop`.
         confidence: As for :class:`Loop`.
-        safe: As for :class:`Loop`.
-        stepped: Whether there is a largest step.
+        wishes: How careful it is.
 
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
@@ -51,7 +50,7 @@ def stated(
     plain = strategy or adaptive_gp_ucb(maximize=maximize is not False)
     if objective is None and not constraints:
         problem = "Loop: confidence or safe is given without constraints; omit it."
-        require(confidence is None and safe is None, problem)
+        require(confidence is None and wishes.safe is None, problem)
         return plain, domain
     fix = "to minimise, write a minus, objective='-cost'."
     both = objective is not None and maximize is not None
@@ -76,7 +75,7 @@ def stated(
     if objective is None and not outer:
         return plain, domain
     problem = "Loop: safe is the probability of keeping limits on outcomes"
-    alone = safe is None or (confidence is None and bool(outer))
+    alone = wishes.safe is None or (confidence is None and bool(outer))
     require(alone, f"{problem}; give such constraints, and no confidence.")
     if objective is None:
         raise ValueError(
@@ -86,10 +85,7 @@ def stated(
     made = Problem(parse_objectives(objective), outer)
     twice = [name for name in made.names if name in parameters]
     require(not twice, f"Loop: {', '.join(twice)} is a parameter and an outcome; rename one.")
-    # With small steps nothing is measured far away, and all choices are near the limits.
-    usual = RECOMMENDED if stepped else CONFIDENCE
-    model, least = strategy or Adaptive(), confidence or safe or usual
-    return made.outcomes(model=model, confidence=least, safe=safe is not None), domain
+    return made.outcomes(strategy or Adaptive(), wishes, confidence), domain
 
 
 def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
@@ -161,4 +157,5 @@ def strategy_from(content: Mapping[str, Any]) -> Strategy:
     names, limits = tuple(problem["outcomes"]), problem["constraints"]
     objectives = parse_objectives(problem["objective"], names)
     made = Problem(objectives, parse_limits(limits, names) if limits else ())
-    return made.outcomes(names=names, confidence=problem["confidence"], safe=problem["safe"])
+    wishes = Wishes(problem["safe"] or None)
+    return replace(made.outcomes(Adaptive(), wishes, problem["confidence"]), names=names)

@@ -445,7 +445,8 @@ class Outcomes(Composed):
         if not state.rounds:
             raise InputDataError(
                 "a safe strategy needs a first measurement at a setting that is known to be safe; "
-                "give start= to a Loop, or tell the strategy's suggestion_at() of this setting."
+                "give start= to a Loop, attach a trial in Ax, enqueue a trial in Optuna, or "
+                "tell the strategy's suggestion_at() of this setting."
             )
         trials, domain = state.time.numel(), state.domain
         use = torch.ones(trials, state.rounds, dtype=torch.bool, device=state.time.device)
