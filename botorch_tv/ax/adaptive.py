@@ -46,7 +46,7 @@ from botorch_tv.loop.log import (
     MeasurementLog,
     Point,
     Problem,
-    Wishes,
+    Restraints,
     trial_answer,
     trial_log,
 )
@@ -227,8 +227,8 @@ def adaptive_generation_strategy(
         >>> trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
         >>> best_parameterization_now(client, {"hour": now})
     """
-    wishes = safe, max_step, move_cost
-    node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after, *wishes)
+    restraints = safe, max_step, move_cost
+    node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after, *restraints)
     return GenerationStrategy(name="AdaptiveGPUCB", nodes=[node])
 
 
@@ -278,7 +278,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if lost_after is not None:
             require_duration("lost_after", lost_after)
         self.lost_after = lost_after
-        self._wishes = Wishes(safe, max_step, move_cost).checked()
+        self._restraints = Restraints(safe, max_step, move_cost).checked()
         self._newest: TParameterization = {}
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: tuple[Any, ...] | None = None
@@ -343,9 +343,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         space = TrialSpace(experiment.search_space, self.time_parameter)
         begun = (experiment, problem, space.everything, space.limits)
         if self._model is None or self._begun != begun:
-            strategy = problem.strategy(adaptive_gp_ucb(), self._wishes)
+            strategy = problem.strategy(adaptive_gp_ucb(), self._restraints)
             self._begun, self._model = begun, (trial_log(strategy, space), space)
-            self._wishes.checked(self._model[0].state.domain)
+            self._restraints.checked(self._model[0].state.domain)
         log, _ = self._model
         named = isinstance(log.strategy, Outcomes)
         rows = ended(experiment, data, problem, named, space, self.time_parameter)
@@ -365,7 +365,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if self._model is None:  # a different node makes the predictions
             return [0.0] * len(points)
         (log, space), chance = self._model, self._model[0].success(now)
-        price = self._wishes.moves(*space.placed(self._newest)).price(log.state)
+        price = self._restraints.moves(*space.placed(self._newest)).price(log.state)
         places = [space.place(point) for point in points]
         X = torch.tensor([places], dtype=torch.float64, device="cpu")
         cost = torch.zeros_like(X[0, :, 0]) if price is None else price(X[0])
@@ -386,14 +386,14 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._made += 1
         held = space.inner(self._held)
         places = [place for place in map(space.place, pending_parameters) if place is not None]
-        begins = self._wishes.safe or self._wishes.max_step
+        begins = self._restraints.safe or self._restraints.max_step
         if self._measured < self.initialization_trials and not begins:
             X = MixedSearch(space, held).unused(number, self.seed, places)
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]
             source = torch.Generator().manual_seed(self.seed % 2**31 * 2**31 + number)
-            moves = self._wishes.moves(*space.placed(self._newest))
+            moves = self._restraints.moves(*space.placed(self._newest))
             X = log.choice(now, running, held, retry=True, moves=moves, generator=source).X
         self._newest = space.parameterization(X) | self._held | {self.time_parameter: self._now}
         return self._newest

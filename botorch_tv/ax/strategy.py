@@ -167,7 +167,7 @@ def encode(value: Any) -> dict[str, Any]:
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:
     """A node as JSON-compatible data; its model is recomputed from the experiment."""
     names = ("time_parameter", "initialization_trials", "seed", "lost_after")
-    own = {name: getattr(node, name) for name in names} | node._wishes._asdict()
+    own = {name: getattr(node, name) for name in names} | node._restraints._asdict()
     require(not callable(own["move_cost"]), "a file has no functions; give move_cost numbers.")
     return {"__type": label(AdaptiveNode)} | own
 

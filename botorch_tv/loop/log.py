@@ -499,7 +499,7 @@ class MeasurementLog(NamedTuple):
 
     def pareto(
         self, now: Present, context: Tensor | None, points: int
-    ) -> list[tuple[Tensor, dict[str, float], dict[str, float]]]:
+    ) -> list[tuple[Tensor, dict[str, float], dict[str, float], float | None]]:
         """Settings that no other is predicted to dominate; see :meth:`Outcomes.pareto`.
 
         Args:
@@ -508,8 +508,9 @@ class MeasurementLog(NamedTuple):
             points: Number of trade-offs.
 
         Returns:
-            For each setting: the point, `d + c`, and the posterior mean and standard deviation of
-            each objective, by its formula without a leading minus.
+            For each setting: the point, `d + c`; the posterior mean and standard deviation of each
+            objective, by its formula without a leading minus; and the probability of keeping all
+            limits on outcomes, None without limits.
         """
         strategy, state, chance = self.strategy, self.state, self.success(now)
         assert isinstance(strategy, Outcomes)
@@ -518,8 +519,11 @@ class MeasurementLog(NamedTuple):
         texts = [objective.expression.text for objective in strategy.objectives]
         moments = [found[text].at(X.unsqueeze(0)) for text in texts]
         means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
-        rows = zip(X, means, sds)
-        return [(x, dict(zip(texts, mean)), dict(zip(texts, sd))) for x, mean, sd in rows]
+        kept, keeps = strategy.kept(state, now), list[float | None]([None]) * len(X)
+        if kept is not None:
+            keeps = torch.stack(kept.each(X.unsqueeze(0)))[:, 0].prod(0).tolist()
+        rows = zip(X, means, sds, keeps)
+        return [(x, dict(zip(texts, mean)), dict(zip(texts, sd)), p) for x, mean, sd, p in rows]
 
     def as_if_answered(self, waiting: Iterable[Place], now: Present) -> State:
         """The strategy's state after fantasies: assumed answers for points without an answer.
@@ -647,8 +651,8 @@ class OpenBox(Box):
         return X
 
 
-class Wishes(NamedTuple):
-    """How careful the suggestions of trials are, in the words of :class:`~botorch_tv.Loop`.
+class Restraints(NamedTuple):
+    """What restrains the choices of trials, in the words of :class:`~botorch_tv.Loop`.
 
     Attributes:
         safe: The probability with which every measurement must keep the limits on outcomes.
@@ -661,7 +665,7 @@ class Wishes(NamedTuple):
     move_cost: Cost | None = None
 
     def checked(self, domain: Domain | None = None, problem: object = None) -> Self:
-        """The wishes, if all numbers and names are right.
+        """The restraints, if all numbers and names are right.
 
         Args:
             domain: The domain; None if it is not given yet, for any names.
@@ -726,36 +730,38 @@ class Problem(NamedTuple):
         """The names of the outcomes."""
         return tuple(dict.fromkeys(name for own in self.expressions for name in own.names or ()))
 
-    def strategy(self, model: Strategy, wishes: Wishes) -> Strategy:
+    def strategy(self, model: Strategy, restraints: Restraints) -> Strategy:
         """The strategy for trials: the model alone if a single outcome is the only objective.
 
         Args:
             model: The strategy that predicts each outcome; its ``maximize`` is replaced.
-            wishes: How careful it is.
+            restraints: What restrains its choices.
 
         Raises:
-            ValueError: If the wishes need limits, or a single objective.
+            ValueError: If the restraints need limits, or a single objective.
         """
-        wishes.checked(problem=self)
+        restraints.checked(problem=self)
         fix = "in Ax give outcome_constraints, in Optuna enqueue a safe trial with constraints."
         problem = "safe is the probability of keeping limits on outcomes, but there are none yet"
-        require(wishes.safe is None or bool(self.limits), f"{problem}; {fix}")
+        require(restraints.safe is None or bool(self.limits), f"{problem}; {fix}")
         if not self.limits and self.expressions == (Expression(self.names[0], self.names),):
             return replace(cast(Any, model), maximize=self.objectives[0].maximize)
-        return self.outcomes(model, wishes)
+        return self.outcomes(model, restraints)
 
-    def outcomes(self, model: Any, wishes: Wishes, confidence: float | None = None) -> Outcomes:
+    def outcomes(
+        self, model: Any, restraints: Restraints, confidence: float | None = None
+    ) -> Outcomes:
         """The strategy for named outcomes; a log computes where measurements succeed.
 
         Args:
             model: The strategy that predicts each outcome; its ``maximize`` is replaced.
-            wishes: How careful it is.
+            restraints: What restrains its choices.
             confidence: As for :class:`~botorch_tv.Loop`.
         """
         # With small steps nothing is measured far away, and all choices are near the limits.
-        usual = CONFIDENCE if wishes.max_step is None else RECOMMENDED
+        usual = CONFIDENCE if restraints.max_step is None else RECOMMENDED
         parts: Any = {**self._asdict(), "names": self.names, "model": model}
-        least, safe = confidence or wishes.safe or usual, wishes.safe is not None
+        least, safe = confidence or restraints.safe or usual, restraints.safe is not None
         return Outcomes(**parts, confidence=least, safe=safe, avoids_failures=False)
 
 

@@ -55,8 +55,8 @@ from botorch_tv.loop.log import (
     MeasurementLog,
     OpenBox,
     Place,
+    Restraints,
     Values,
-    Wishes,
     like,
 )
 from botorch_tv.loop.monitor import Monitored
@@ -263,8 +263,8 @@ class Loop(Monitored):
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
         words = maximize, objective, constraints, confidence
-        wishes = Wishes(safe, max_step, move_cost)
-        strategy, domain = stated(strategy, as_domain(domain), *words, wishes)
+        restraints = Restraints(safe, max_step, move_cost)
+        strategy, domain = stated(strategy, as_domain(domain), *words, restraints)
         require(
             maximize in (None, strategy.maximize),
             f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
@@ -289,7 +289,7 @@ class Loop(Monitored):
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
-        wishes.checked(begun.domain, strategy)
+        restraints.checked(begun.domain, strategy)
         if start is not None:
             self.enqueue(start)
 
@@ -735,7 +735,8 @@ class Loop(Monitored):
             points: Largest number of trade-offs.
 
         Returns:
-            The settings, with the posterior mean and standard deviation of each objective.
+            The settings, with the posterior mean and standard deviation of each objective, and the
+            probability of keeping the limits.
 
         Raises:
             InputDataError: If the loop does not have several objectives.
@@ -748,7 +749,7 @@ class Loop(Monitored):
             )
         found = self._record.log.pareto(present, self._context(context), points)
         point, d = self._units.point, self.domain.dim
-        return [ParetoSetting(point(X[:d].tolist()), mean, sd) for X, mean, sd in found]
+        return [ParetoSetting(point(X[:d].tolist()), *others) for X, *others in found]
 
     @locked
     def limit(self, name: str, bound: float) -> None:

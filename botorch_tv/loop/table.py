@@ -208,17 +208,21 @@ class ParetoSetting(NamedTuple):
             units.
         mean: The posterior mean of each objective, by its formula without a leading minus.
         sd: The posterior standard deviation of each objective.
+        keeps: The probability of keeping all limits on outcomes; None without limits. Limits
+            without predictions do not count.
     """
 
     point: Any
     mean: dict[str, float]
     sd: dict[str, float]
+    keeps: float | None
 
     def __repr__(self) -> str:
         values = (
             f"{name} {mean:.4g} ± {2 * self.sd[name]:.2g}" for name, mean in self.mean.items()
         )
-        return f"Trade-off: {point_text(self.point)}; {', '.join(values)} (2 sd)"
+        kept = "" if self.keeps is None else f"; keeps the limits with probability {self.keeps:.2f}"
+        return f"Trade-off: {point_text(self.point)}; {', '.join(values)} (2 sd){kept}"
 
 
 class LastAnswer(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
-from botorch_tv.loop.log import OpenBox, Problem, Values, Wishes
+from botorch_tv.loop.log import OpenBox, Problem, Restraints, Values
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
@@ -30,7 +30,7 @@ def stated(
     objective: Texts,
     constraints: Texts,
     confidence: float | None,
-    wishes: Wishes,
+    restraints: Restraints,
 ) -> tuple[Strategy, Domain]:
     """The strategy and the domain for an objective and constraints.
 
@@ -41,7 +41,7 @@ def stated(
         objective: As for :class:`Loop`.
         constraints: As for :class:`Loop`.
         confidence: As for :class:`Loop`.
-        wishes: How careful it is.
+        restraints: What restrains its choices.
 
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
@@ -49,7 +49,7 @@ def stated(
     plain = strategy or adaptive_gp_ucb(maximize=maximize is not False)
     if objective is None and not constraints:
         problem = "Loop: confidence or safe is given without constraints; omit it."
-        require(confidence is None and wishes.safe is None, problem)
+        require(confidence is None and restraints.safe is None, problem)
         return plain, domain
     fix = "to minimise, write a minus, objective='-cost'."
     require(None in (objective, maximize), f"Loop: objective and maximize are given; {fix}")
@@ -72,7 +72,7 @@ def stated(
         domain = kind({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return plain, domain
-    alone = wishes.safe is None or (confidence is None and bool(outer))
+    alone = restraints.safe is None or (confidence is None and bool(outer))
     require(alone, "Loop: safe needs constraints on outcomes, and replaces confidence; omit that.")
     if objective is None:
         raise ValueError(
@@ -82,7 +82,7 @@ def stated(
     made = Problem(parse_objectives(objective), outer)
     twice = ", ".join(name for name in made.names if name in parameters)
     require(not twice, f"Loop: {twice} is a parameter or context, and an outcome; rename one.")
-    return made.outcomes(strategy or adaptive_gp_ucb(), wishes, confidence), domain
+    return made.outcomes(strategy or adaptive_gp_ucb(), restraints, confidence), domain
 
 
 def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
@@ -163,5 +163,5 @@ def strategy_from(content: Mapping[str, Any], strategy: Strategy | None) -> Stra
     names, limits = tuple(problem["outcomes"]), problem["constraints"]
     objectives = parse_objectives(problem["objective"], names)
     made = Problem(objectives, parse_limits(limits, names) if limits else ())
-    wishes, model = Wishes(problem["safe"] or None), strategy or adaptive_gp_ucb()
-    return replace(made.outcomes(model, wishes, problem["confidence"]), names=names)
+    restraints, model = Restraints(problem["safe"] or None), strategy or adaptive_gp_ucb()
+    return replace(made.outcomes(model, restraints, problem["confidence"]), names=names)

@@ -36,7 +36,7 @@ from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
     Problem,
-    Wishes,
+    Restraints,
     like,
     trial_log,
 )
@@ -246,7 +246,7 @@ class DriftSampler(BaseSampler):
             "committee member that made the suggestion. Optuna stores neither experts' answers nor "
             "committee members; use ask and tell of the strategy.",
         )
-        self._wishes = Wishes(safe, max_step, move_cost).checked()
+        self._restraints = Restraints(safe, max_step, move_cost).checked()
         self._strategy = strategy
         keys = (context,) if isinstance(context, str) else tuple(context)
         self._clock = TrialClock(time_key, unit, keys)
@@ -321,7 +321,7 @@ class DriftSampler(BaseSampler):
             ValueError: If the trial has no time or no context.
         """
         found = modelled(study.get_trials(deepcopy=False), self._startup)
-        if self._wishes.safe or param_name in {*found, *(self._wishes.max_step or ())}:
+        if self._restraints.safe or param_name in {*found, *(self._restraints.max_step or ())}:
             return self._suggested(study, trial, {param_name: param_distribution})[param_name]
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if self._warns and len(complete) >= self._startup and not param_distribution.single():
@@ -379,7 +379,7 @@ class DriftSampler(BaseSampler):
             return space.params(torch.empty(0, device="cpu"))
         now = self._clock.begun(trial)
         data = self._data(study, space)
-        if not (data.begins or self._wishes.safe or self._wishes.max_step):
+        if not (data.begins or self._restraints.safe or self._restraints.max_step):
             seed, first = self._number(0, "spread") % 2**31, trial.number
             open_points = {space.point_of(other) for other in data.running}
             return space.params(MixedSearch(space).unused(first, seed, open_points))
@@ -393,7 +393,10 @@ class DriftSampler(BaseSampler):
         living = present_trials(study.get_trials(deepcopy=False), self._lost_after)
         names = sorted({name for trial in living for name in constraints_of(trial)})
         own, columns = (study.directions, names), space.columns + len(self._clock.keys)
-        learns, costs = self._strategy is None and columns > MOST_COLUMNS, self._wishes.move_cost
+        learns, costs = (
+            self._strategy is None and columns > MOST_COLUMNS,
+            self._restraints.move_cost,
+        )
         others = len(study.directions) + len(names) + len(self._clock.keys) + (costs is not None)
         require(
             not learns or others == 1,
@@ -405,7 +408,7 @@ class DriftSampler(BaseSampler):
             objectives = parse_objectives([f"{sign}value{n}" for n, sign in enumerate(signs)])
             limits = parse_limits([f"c{n} <= 0" for n in range(len(names))]) if names else ()
             model = self._strategy or default_strategy(columns)
-            strategy = Problem(objectives, limits).strategy(model, self._wishes)
+            strategy = Problem(objectives, limits).strategy(model, self._restraints)
             log = trial_log(strategy, space, len(self._clock.keys))
         rows = rows_of(living, space, self._clock, names)
         valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]
@@ -416,7 +419,7 @@ class DriftSampler(BaseSampler):
             between = median(b.time - a.time for a, b in pairwise(valued[:UNIT_FROM]))
             unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
         begins = len(rows) >= self._startup and len(valued) >= min(self._startup, FIRST)
-        if begins or self._wishes.safe or self._wishes.max_step:
+        if begins or self._restraints.safe or self._restraints.max_step:
             ended = [row for row in rows if row.y is not None or not isinstance(row, Censored)]
             log = log.changed([in_unit(row, unit) for row in ended], OLDEST)
         self._before = (log, space, own)
@@ -439,8 +442,8 @@ class DriftSampler(BaseSampler):
         values = {name: value for trial in trials for name, value in trial.params.items()}
         newest, lacking = space.placed(values)
         begun = any(trial.state == TrialState.COMPLETE for trial in trials)
-        others = (values.keys() if begun else self._wishes.names) - space.by_name.keys()
-        return self._wishes.moves(newest, lacking | others | {*held})
+        others = (values.keys() if begun else self._restraints.names) - space.by_name.keys()
+        return self._restraints.moves(newest, lacking | others | {*held})
 
     @without_gradients
     def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
@@ -506,11 +509,13 @@ class ParetoNow(NamedTuple):
         params: A mapping from parameter names to values, as in the ``params`` of a trial.
         means: Posterior mean of each objective.
         sds: Posterior standard deviation of each objective.
+        keeps: Probability of keeping all constraints; None without constraints.
     """
 
     params: dict[str, Any]
     means: list[float]
     sds: list[float]
+    keeps: float | None
 
 
 @without_gradients
@@ -573,8 +578,8 @@ def pareto_now(
     """
     data, present, row, _ = _prepared("pareto_now", study, sampler, now, context)
     return [
-        ParetoNow(data.space.params(X[: data.space.columns]), [*mean.values()], [*sd.values()])
-        for X, mean, sd in data.log.pareto(present, row, TRADES)
+        ParetoNow(data.space.params(X[: data.space.columns]), [*mean.values()], [*sd.values()], p)
+        for X, mean, sd, p in data.log.pareto(present, row, TRADES)
     ]
 
 

@@ -17,7 +17,9 @@ from botorch.utils.multi_objective.box_decompositions.non_dominated import (
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Candidates, Exploration
+from botorch_tv.acquisition.widths import Logarithmic
 from botorch_tv.even_points import even_points
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.gp.points import PointPosterior, Pull, with_context
 from botorch_tv.gp.process import Joint
 from botorch_tv.gp.random import Draws
@@ -50,6 +52,12 @@ RECOMMENDED = 0.9
 SELECTED = 2.0
 """Factor on the variances of limited outcomes in safe strategies. The best of the allowed points is
 often a point whose predicted outcome is by chance too far from the bound."""
+RATES = (0.0, 0.001, 0.01, 0.05)
+"""Rates of change of the candidate models of a limited outcome, instead of the default rates. An
+outcome that moves by less than its noise in ten measurements was otherwise held for constant, with
+too small standard deviations, or for as fast as 0.01."""
+NARROW = Logarithmic(c1=0.4)
+"""Confidence schedule of an objective with limits, instead of the default width."""
 SURE = 40.0
 """Number of standard deviations within a limit at which its probability is 1."""
 HAZARD = math.sqrt(2 / math.pi)
@@ -200,7 +208,9 @@ class Outcomes(Composed):
         names: The names of the m outcomes.
         objectives: What to maximise or minimise; at least one.
         limits: Limits on outcomes.
-        model: The strategy that predicts an expression; its ``maximize`` is replaced.
+        model: The strategy that predicts an expression; its ``maximize`` is replaced. With limits,
+            unless ``safe``, the default width of the adaptive strategy is replaced by
+            ``Logarithmic(c1=0.4)``, and the default rates of limited outcomes by ``RATES``.
         confidence: Probability of keeping all limits above which a point may be chosen: the
             probability that the outcomes without noise keep all limits at the time of the choice,
             according to the models.
@@ -249,8 +259,19 @@ class Outcomes(Composed):
     def members(self) -> tuple[ProcessStrategy, ...]:  # type: ignore[override]
         """The strategy of each expression."""
         directions = {own.expression.text: own.maximize for own in reversed(self.objectives)}
+        usual: Any = self.model
+        limited = usual
+        if self.limits and not self.safe and isinstance(usual, Adaptive):
+            if usual.width == Logarithmic():
+                usual = replace(usual, width=NARROW)
+            limited = usual
+            if usual.bank.rates == Bank().rates:
+                limited = replace(usual, bank=replace(usual.bank, rates=RATES))
+        texts = {own.expression.text for own in self.limits}
         return tuple(
-            replace(cast(Any, self.model), maximize=directions.get(own.text, True))
+            replace(
+                limited if own.text in texts else usual, maximize=directions.get(own.text, True)
+            )
             for own in self.expressions
         )
 

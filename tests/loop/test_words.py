@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv import Box, Choice, Context, Float, Integer, Loop, gp_ucb
@@ -171,6 +172,19 @@ def test_trade_offs_are_ordered_and_none_is_repeated():
     xs = [setting.point["x"] for setting in loop.pareto(points=6)]
     assert xs == sorted(set(xs), reverse=True)
     assert "Trade-off: x " in loop.describe()
+    assert {setting.keeps for setting in loop.pareto()} == {None}
+
+
+def test_trade_offs_say_how_surely_they_keep_the_limits():
+    loop = Loop(model(), {"x": (0, 1)}, objective="a, -b", constraints="p <= 0.6")
+    for x in (0.1, 0.3, 0.5, 0.7, 0.9):
+        loop.observe({"x": x}, {"a": x, "b": x * x, "p": x})
+    for setting in loop.pareto(now=7):
+        X = torch.tensor([setting.point["x"]], dtype=torch.float64)
+        made = loop.strategy.suggestion_at(loop.state, X, now=7.0)
+        assert setting.keeps == pytest.approx(float(made.keeps.prod()), rel=1e-6)
+        assert setting.keeps >= 0.5
+        assert f"keeps the limits with probability {setting.keeps:.2f}" in repr(setting)
 
 
 RANGES = {"a": (0, 1), "b": (0, 1)}
@@ -231,5 +245,5 @@ def test_words_in_the_shell(tmp_path, capsys):
     assert "yield 7, cost 1" in said
     assert "yield 8, cost 1" in call("amend", "yield=8", "--number", "-1")
     assert json.loads(call("best", "--context", "out=0", "day=mon"))["point"]["heat"] <= 9
-    assert {*json.loads(call("pareto").splitlines()[0])} == {"point", "mean", "sd"}
+    assert {*json.loads(call("pareto").splitlines()[0])} == {"point", "mean", "sd", "keeps"}
     assert json.loads(call("status", "--json"))["failed"] == 1

@@ -1,6 +1,7 @@
 """Several outcomes: limits, objectives, missing values, and that a loop plays the strategy."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,12 +21,16 @@ from gp.mixture.readings import bank_of
 from gpytorch.means import ZeroMean
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, et_gp_ucb, gp_ucb, tv_gp_ucb
+from botorch_tv.acquisition.widths import Logarithmic
 from botorch_tv.even_points import even_points
+from botorch_tv.gp.mixture.bank import Bank
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import MultiStart, Outcomes
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 from botorch_tv.strategies.feasible import AllOf, Asked, Feasible
 from botorch_tv.strategies.outcomes import (
+    NARROW,
+    RATES,
     SELECTED,
     Scalarisation,
     most_added,
@@ -52,6 +57,17 @@ def outcomes(model, limits=("p <= 0.5",), objective="y", names=("y", "p"), **oth
         model=model,
         **others,
     )
+
+
+def test_defaults_of_the_adaptive_strategy_change_with_limits_alone() -> None:
+    """Rates of limited outcomes, and the width; not without limits, if safe, or if both differ."""
+    usual = adaptive_gp_ucb()
+    wide = adaptive_gp_ucb(width=Logarithmic(c1=0.7), bank=Bank(rates=(0.0,)))
+    first, limited = outcomes(usual).members
+    assert first == replace(usual, width=NARROW)
+    assert limited == replace(first, bank=Bank(rates=RATES))
+    for own in (outcomes(usual, limits=()), outcomes(usual, safe=True), outcomes(wide)):
+        assert all(member == own.model for member in own.members)
 
 
 def truth(X: torch.Tensor, t: float) -> list[float]:
