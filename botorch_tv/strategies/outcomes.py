@@ -85,8 +85,8 @@ class Kept(OfTrials, Feasible):
     from the lowest in the domain, so the gain from a point nearer to a limit is a small share.
 
     If limits are to be learned, the weight is √p (1 + c (1 - Π σ² / (σ² + v))), with the noise
-    variance σ² and the variance v of each outcome. The inner bracket is the share of the variances
-    that a measurement removes.
+    variance σ² and the variance v of each outcome, and c = :data:`LEARNING`. The inner bracket is
+    the share of the variances that a measurement removes.
 
     Args:
         bounds: The limits, at least one.
@@ -108,7 +108,7 @@ class Kept(OfTrials, Feasible):
         return [torch.special.ndtr(each) for each in z]
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        p, left = X.new_ones(X.shape[:-1]), 1.0
+        p, left = X.new_ones(2, *X.shape[:-1])
         for own in self.bounds:
             mean, sd = own.posterior.at(X)
             p = p * torch.special.ndtr(own.distance(mean, sd)[0])
@@ -118,7 +118,7 @@ class Kept(OfTrials, Feasible):
         return root * (1 + LEARNING * (1 - left)), (1 - p) / (1 - self.least)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        p, left, parts = X.new_ones(X.shape[:-1]), 1.0, []
+        (p, left), parts = X.new_ones(2, *X.shape[:-1]), []
         for own in self.bounds:
             assert isinstance(own.posterior, PointPosterior)
             mean, sd, pull = own.posterior.slopes(X)
@@ -193,8 +193,8 @@ class Outcomes(Composed):
     arXiv 2409.18000). The first measurement must be at a setting that is known to be safe. Until
     there are predictions, only points near measured settings that kept the limits are allowed.
     The variances of limited outcomes are doubled. The weight of the score is larger by up to a
-    factor of two where a measurement makes the limits more certain, see :class:`Kept`, so that the
-    safe settings become more. These posteriors assume that nothing has jumped since the newest
+    factor of two where a measurement makes the limits more certain, see :class:`Kept`, so that
+    more settings become safe. These posteriors assume that nothing has jumped since the newest
     measurement. No method keeps limits which jump.
 
     ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
