@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,27 @@ def begin(
     facts = environment(seed=seed, device=device, packages=packages)
     print(headline(facts))
     return facts
+
+
+def library_of(tree: Path) -> None:
+    """Import the library of a checkout from now on, and no module from elsewhere.
+
+    An editable installation of another checkout would provide the modules that this one lacks.
+
+    Args:
+        tree: The checkout.
+
+    Raises:
+        RuntimeError: If a module of the library was imported from elsewhere.
+    """
+    folder = tree.resolve() / "botorch_tv"
+    finders = [f for f in sys.meta_path if "editable" not in getattr(f, "__module__", "")]
+    sys.path[:0], sys.meta_path[:] = [str(folder.parent)], finders
+    import_module(folder.name)
+    parts = [part for name, part in sys.modules.items() if name.split(".")[0] == folder.name]
+    for file in (Path(part.__file__ or "").resolve() for part in parts):
+        if not file.is_relative_to(folder):
+            raise RuntimeError(f"{file} is imported, which is not in {folder}; start anew.")
 
 
 def headline(facts: dict[str, Any]) -> str:

@@ -62,16 +62,6 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
     return figure
 
 
-def panel(
-    ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float
-) -> tuple[Figure, Axes]:
-    """The caller's figure and axes, or a new figure and axes of a given size in inches."""
-    if ax is not None:
-        return figure_of(ax, path), ax
-    figure = canvas(width, height)
-    return figure, figure.subplots()
-
-
 def lighten(axes: Axes) -> None:
     """Remove the top and right of the frame, and draw a pale grid behind the lines."""
     axes.spines[["top", "right"]].set_visible(False)

@@ -35,6 +35,7 @@ from botorch_tv.loop.input import Points
 from botorch_tv.loop.log import OpenBox
 from botorch_tv.loop.words import Texts, outcomes_of
 from botorch_tv.strategies.expressions import Expression
+from botorch_tv.strategies.feasible import Cost
 from botorch_tv.strategies.parameters import Choice, Context, Integer
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.validation import plain, real, require
@@ -84,6 +85,7 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         safe: As for :class:`~botorch_tv.Loop`.
         start: As for :class:`~botorch_tv.Loop`.
         max_step: As for :class:`~botorch_tv.Loop`.
+        move_cost: As for :class:`~botorch_tv.Loop`.
         seed: As for :class:`~botorch_tv.Loop`.
         device: As for :class:`~botorch_tv.Loop`.
 
@@ -115,6 +117,7 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
         safe: float | None = None,
         start: Points = None,
         max_step: Mapping[str, float] | None = None,
+        move_cost: Cost | None = None,
         seed: int = 0,
         device: torch.device | str | None = None,
     ) -> None:
@@ -150,6 +153,7 @@ class AdaptiveGenerator(Generator):  # type: ignore[misc]
             safe=safe,
             start=start,
             max_step=max_step,
+            move_cost=move_cost,
             seed=seed,
             device=device,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 OWN = ("self", "cls")
@@ -49,36 +50,30 @@ def _known(function: Callable[..., Any]) -> list[str]:
     return [name for name, each in arguments if each.kind in named and name not in OWN]
 
 
-def refuse_unknown(label: str, given: Iterable[str], *functions: Callable[..., Any]) -> None:
-    """Raise a ``TypeError`` if no function has an argument of a given name.
+def hinted(made: Made, guard: Callable[..., AbstractContextManager[Any]] = nullcontext) -> Made:
+    """Wrap a function, or the ``__init__`` of a class, to answer unknown arguments.
+
+    A ``TypeError`` states what there is instead of the first argument whose name is unknown.
 
     Args:
-        label: Name of the function in the error message.
-        given: The names of the arguments that a caller passes by name.
-        functions: The function, and those to which it passes its ``**kwargs``, if any.
-
-    Raises:
-        TypeError: If a name is unknown; the message states what there is instead.
+        made: The function or the class.
+        guard: A function of the first argument, whose result every call enters.
     """
-    known = list(dict.fromkeys(name for function in functions for name in _known(function)))
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, cutoff=0.8)
-            hints = [f"did you mean {each}?" for each in near]
-            hints += [f"{text}." for names, text in INSTEAD.items() if name in names.split()]
-            hints += [f"its arguments are {', '.join(known) or 'none'}."]
-            raise TypeError(f"{label}() got an unexpected keyword argument {name!r}; {hints[0]}")
-
-
-def hinted(made: Made) -> Made:
-    """Wrap a function, or the ``__init__`` of a class, to call :func:`refuse_unknown` first."""
     owner: Any = made
     function = owner.__init__ if inspect.isclass(made) else made
 
     @functools.wraps(function)
     def wrapped(*args: Any, **given: Any) -> Any:
-        refuse_unknown(owner.__qualname__, given, function)
-        return function(*args, **given)
+        known = _known(function)
+        for name in (name for name in given if name not in known):
+            near = difflib.get_close_matches(name, known, cutoff=0.8)
+            hints = [f"did you mean {each}?" for each in near]
+            hints += [f"{text}." for names, text in INSTEAD.items() if name in names.split()]
+            hints += [f"its arguments are {', '.join(known) or 'none'}."]
+            problem = f"{owner.__qualname__}() got an unexpected keyword argument {name!r}"
+            raise TypeError(f"{problem}; {hints[0]}")
+        with guard(*args[:1]):
+            return function(*args, **given)
 
     if function is made:
         return wrapped  # type: ignore[return-value]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import torch
 
 _MEMINFO = Path("/proc/meminfo")
-_STATM = Path("/proc/self/statm")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -25,22 +23,11 @@ def free_bytes(device: torch.device) -> int:
     with suppress(OSError):
         found = re.search(r"^MemAvailable: +(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE)
         if found is not None:
-            return min(1024 * int(found[1]), _allowed())
+            return 1024 * int(found[1])
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system reports free memory
         return 2 * 2**30
-
-
-def _allowed() -> int:
-    """On Linux, the memory that `ulimit -v` allows this process to add."""
-    import resource
-
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if most == resource.RLIM_INFINITY:
-        return sys.maxsize
-    taken = int(_STATM.read_text().split()[0]) * resource.getpagesize()
-    return max(0, most - taken)
 
 
 def bytes_text(size: float) -> str:

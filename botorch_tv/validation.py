@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,16 @@ def require(condition: bool, message: str) -> None:
     """Raise a ``ValueError`` with ``message`` unless ``condition`` holds; NaN always fails."""
     if not condition:
         raise ValueError(message)
+
+
+@contextmanager
+def noted(text: str) -> Iterator[None]:
+    """Add a note on where an error occurred in a ``with`` block to this error."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(text)
+        raise
 
 
 MISSING = "the number, ok=False for a failed measurement, or drop the row"

@@ -93,7 +93,8 @@ class Column(Player):
 
     One objective: ``qLogNoisyExpectedImprovement`` with constraints; several:
     ``qLogNoisyExpectedHypervolumeImprovement``. The baseline is what was measured, at the present.
-    A fit starts from the last one.
+    A fit starts from the last one. Where a search ends at gradients that are NaN, the point is
+    random.
     """
 
     def __init__(self, world: World, seed: int) -> None:
@@ -168,6 +169,7 @@ class Column(Player):
         )
         from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
         from botorch.acquisition.objective import GenericMCObjective
+        from botorch.exceptions.errors import OptimizationGradientError
         from botorch.optim import optimize_acqf_mixed
         from botorch.sampling import SobolQMCNormalSampler
 
@@ -199,10 +201,13 @@ class Column(Player):
         bounds = torch.zeros(2, dim + len(rest))
         bounds[1] = 1.0
         bounds[1, -1] = now
-        found, _ = optimize_acqf_mixed(
-            function, bounds, q=1, num_restarts=2, raw_samples=64, fixed_features_list=fixed,
-            options={"maxiter": 40},
-        )  # fmt: skip
+        try:
+            found, _ = optimize_acqf_mixed(
+                function, bounds, q=1, num_restarts=2, raw_samples=64, fixed_features_list=fixed,
+                options={"maxiter": 40},
+            )  # fmt: skip
+        except OptimizationGradientError:
+            return self.random.random(dim)
         return np.asarray(found[0, :dim])
 
     def means(self, model: Any, X: np.ndarray, now: float) -> np.ndarray:
@@ -356,7 +361,8 @@ class Ax(Player):
 class Xopt(Player):
     """Xopt's time-dependent UCB with constraints, whose clock is the world's.
 
-    UCB is weighted by feasibility and must be positive, so it is shifted by its lowest value.
+    UCB is weighted by feasibility and must be positive, so it is shifted by its lowest value. The
+    generator fails if features are fixed besides time (Xopt 3.2.2), so it ignores the context.
     """
 
     travel: float | None = None
@@ -370,10 +376,9 @@ class Xopt(Player):
 
         torch.manual_seed(seed)
         self.names = [f"x{number}" for number in range(world.dim)]
-        self.outside = [f"z{number}" for number in range(len(self.context(1.0)))]
         self.limited = [f"c{number}" for number in range(len(world.limits))]
         vocs = VOCS(
-            variables={name: [0.0, 1.0] for name in (*self.names, *self.outside)},
+            variables={name: [0.0, 1.0] for name in self.names},
             objectives={"y": "MAXIMIZE"},
             constraints={
                 name: ["LESS_THAN", limit] for name, limit in zip(self.limited, world.limits)
@@ -393,8 +398,6 @@ class Xopt(Player):
 
     def choice(self, now: float) -> np.ndarray:
         self.clock = now
-        if self.outside:
-            self.generator.fixed_features = dict(zip(self.outside, self.context(now)))
         self.generator.shift = max(0.0, -self.lowest)
         (candidate,) = self.generator.generate(1)
         return np.array([candidate[name] for name in self.names])
@@ -402,7 +405,7 @@ class Xopt(Player):
     def told(self, x: np.ndarray, now: float, y: np.ndarray) -> None:
         import pandas as pd
 
-        row = dict(zip([*self.names, *self.outside], [*x, *self.context(now)]))
+        row = dict(zip(self.names, x))
         row |= dict(zip(["y", *self.limited], y)) | {"time": now}
         self.lowest = min(self.lowest, y[0])
         self.generator.add_data(pd.DataFrame([row]))

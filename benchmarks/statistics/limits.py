@@ -22,11 +22,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command_line import command_line
-from benchmarks.records import ROOT, begin, write
+from benchmarks.records import ROOT, begin, library_of, write
 from benchmarks.statistics.limit_worlds import LIMITED, ROUNDS, SEVERAL, WORLDS, World, volume
 from benchmarks.statistics.paired import mean_and_error
 from benchmarks.statistics.regret_against_commit import commit_of
@@ -267,10 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--afresh", action="store_true", help="replace the runs of these seeds")
     parser.add_argument("--table", action="store_true", help="print tables, write no record")
     options = parser.parse_args(arguments)
-    if options.tree != ROOT:
-        sys.path.insert(0, str(options.tree.resolve()))
-        library = Path(import_module("botorch_tv").__file__ or "").resolve()
-        assert library.is_relative_to(options.tree.resolve()), library
+    library_of(options.tree)
     facts = begin(1, seed=options.first, packages=("optuna", "ax-platform", "xopt"))
     until, commit = time.monotonic() + 60 * options.minutes, commit_of(options.tree)
     warnings.filterwarnings("ignore")

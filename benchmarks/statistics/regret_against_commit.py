@@ -29,7 +29,6 @@ import argparse
 import json
 import math
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +46,7 @@ from benchmarks.peers import play as peers
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.protocol import Peer
 from benchmarks.peers.worlds import WORLDS as BOXES
-from benchmarks.records import ROOT, begin, write
+from benchmarks.records import ROOT, begin, library_of, write
 from benchmarks.statistics.paired import ADAPTIVE, REGRET, mean_and_error, standard_error
 
 BEFORE = "before"
@@ -318,10 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--data", type=Path, help="folder of the records")
     parser.add_argument("--table", action="store_true", help="print a table, write no record")
     options = parser.parse_args(arguments)
-    if options.tree != ROOT:
-        sys.path.insert(0, str(options.tree.resolve()))
-        library = Path(import_module("botorch_tv").__file__ or "").resolve()
-        assert library.is_relative_to(options.tree.resolve()), library
+    library_of(options.tree)
     facts = begin(1, seed=options.first, packages=("optuna", "gmpb"))
     until = time.monotonic() + 60 * options.minutes
     commit = commit_of(options.tree)

@@ -46,6 +46,7 @@ from botorch_tv.loop.log import (
     MeasurementLog,
     Point,
     Problem,
+    Wishes,
     trial_answer,
     trial_log,
 )
@@ -54,6 +55,7 @@ from botorch_tv.strategies.expressions import (
     parse_limits,
     parse_objectives,
 )
+from botorch_tv.strategies.feasible import Cost
 from botorch_tv.strategies.mixed_search import MixedSearch
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Number, Space
@@ -115,12 +117,9 @@ class TrialSpace(Space):
         backfill value.
         """
         whole = {**self.backfill, **parameters}
-        try:
-            if any(whole[name] != value for name, value in self.fixed.items()):
-                return None
-            return self.point(self.inner(whole))
-        except (KeyError, TypeError, ValueError):
-            return None
+        point, lacking = self.placed(whole)
+        alike = all(name in whole and whole[name] == own for name, own in self.fixed.items())
+        return point if alike and not lacking else None
 
     def parameterization(self, point: Any) -> TParameterization:
         """The values of the parameters, except time, at a point, `D` numbers."""
@@ -181,6 +180,9 @@ def adaptive_generation_strategy(
     initialization_trials: int = FIRST,
     seed: int = 0,
     lost_after: timedelta | None = None,
+    safe: float | None = None,
+    max_step: Mapping[str, float] | None = None,
+    move_cost: Cost | None = None,
 ) -> GenerationStrategy:
     """A generation strategy for Ax that discounts old trials and needs no prior knowledge.
 
@@ -196,24 +198,37 @@ def adaptive_generation_strategy(
     Args:
         time_parameter: Name of the time parameter.
         initialization_trials: Number of trials to measure before the model is used, at least 2;
-            until then suggestions cover the search space evenly.
+            until then suggestions cover the search space evenly, unless ``safe`` or ``max_step``
+            restricts them.
         seed: Seed of the suggestions before the model is used.
         lost_after: Duration after which a running trial counts as lost, for example because its
             worker was killed. The default is 10 times the median duration of the suggested trials
             that have ended, but at least a minute.
+        safe: Probability with which every trial must keep the constraints on outcomes, such as
+            0.99, as for :class:`~botorch_tv.Loop`. Before the first suggestion, attach a trial at a
+            setting that is known to be safe.
+        max_step: The largest difference between a suggestion and the newest trial that is not
+            abandoned, such as ``{"temperature": 20}``, in the units of the parameters. Attached
+            trials are not restricted.
+        move_cost: The cost of a move from that trial, in the units of the objective, as for
+            :class:`~botorch_tv.Loop`; also in :func:`best_parameterization_now`. A function takes
+            two dicts, and is not saved.
 
     Returns:
         A strategy for ``client.set_generation_strategy``; the client saves and loads it.
 
     Raises:
-        ValueError: If ``time_parameter`` is empty, or another argument is out of range.
+        ValueError: If ``time_parameter`` is empty, or another argument is out of range. At the
+            first suggestion, if ``safe`` has no constraints on outcomes.
+        InputDataError: As for :class:`~botorch_tv.Loop`. If ``safe`` has no first trial.
 
     Example:
         >>> client.set_generation_strategy(adaptive_generation_strategy("hour"))
         >>> trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
         >>> best_parameterization_now(client, {"hour": now})
     """
-    node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after)
+    wishes = safe, max_step, move_cost
+    node = AdaptiveNode(time_parameter, initialization_trials, seed, lost_after, *wishes)
     return GenerationStrategy(name="AdaptiveGPUCB", nodes=[node])
 
 
@@ -232,9 +247,12 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         initialization_trials: As in :func:`adaptive_generation_strategy`.
         seed: As in :func:`adaptive_generation_strategy`.
         lost_after: As in :func:`adaptive_generation_strategy`.
+        safe: As in :func:`adaptive_generation_strategy`.
+        max_step: As in :func:`adaptive_generation_strategy`.
+        move_cost: As in :func:`adaptive_generation_strategy`.
 
     Raises:
-        ValueError: If ``initialization_trials`` or ``seed`` is out of range.
+        ValueError: If a number is out of range.
     """
 
     def __init__(
@@ -243,6 +261,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         initialization_trials: int = FIRST,
         seed: int = 0,
         lost_after: timedelta | None = None,
+        safe: float | None = None,
+        max_step: Mapping[str, float] | None = None,
+        move_cost: Cost | None = None,
     ) -> None:
         super().__init__(
             name="Adaptive",
@@ -257,6 +278,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         if lost_after is not None:
             require_duration("lost_after", lost_after)
         self.lost_after = lost_after
+        self._wishes = Wishes(safe, max_step, move_cost).checked()
+        self._newest: TParameterization = {}
         self._model: tuple[MeasurementLog, TrialSpace] | None = None
         self._begun: tuple[Any, ...] | None = None
         self._measured = self._made = 0
@@ -320,30 +343,35 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         space = TrialSpace(experiment.search_space, self.time_parameter)
         begun = (experiment, problem, space.everything, space.limits)
         if self._model is None or self._begun != begun:
-            strategy = problem.strategy(adaptive_gp_ucb())
+            strategy = problem.strategy(adaptive_gp_ucb(), self._wishes)
             self._begun, self._model = begun, (trial_log(strategy, space), space)
+            self._wishes.checked(self._model[0].state.domain)
         log, _ = self._model
         named = isinstance(log.strategy, Outcomes)
         rows = ended(experiment, data, problem, named, space, self.time_parameter)
         self._measured = sum(type(row) is Measurement and row.y is not None for row in rows)
         self._model = (log.changed(rows, OLDEST), space)
+        if self._made <= len(experiment.trials):  # else a newer suggestion is not among them yet
+            arms = [own.arm for own in single_trials(experiment) if not own.status.is_abandoned]
+            self._newest = space.backfill | (arms[-1].parameters if arms else {})
 
-    def likely(self, points: list[TParameterization], now: float) -> list[bool]:
-        """For each setting, whether it is more likely to succeed than to fail.
+    def costs(self, points: list[TParameterization], now: float) -> list[float]:
+        """The cost of a move to each setting; infinite if the setting is more likely to fail.
 
         Args:
             points: The settings.
             now: The present time.
         """
         if self._model is None:  # a different node makes the predictions
-            return [True] * len(points)
-        log, space = self._model
-        chance = log.success(now)
-        if chance is None or chance.fails:
-            return [chance is None] * len(points)
+            return [0.0] * len(points)
+        (log, space), chance = self._model, self._model[0].success(now)
+        price = self._wishes.moves(*space.placed(self._newest)).price(log.state)
         places = [space.place(point) for point in points]
         X = torch.tensor([places], dtype=torch.float64, device="cpu")
-        return chance.strict().allowed(X)[0].tolist()
+        cost = torch.zeros_like(X[0, :, 0]) if price is None else price(X[0])
+        if chance is not None:
+            cost[~chance.strict().allowed(X)[0] | chance.fails] = math.inf
+        return cost.tolist()
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
@@ -358,14 +386,17 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._made += 1
         held = space.inner(self._held)
         places = [place for place in map(space.place, pending_parameters) if place is not None]
-        if self._measured < self.initialization_trials:
+        begins = self._wishes.safe or self._wishes.max_step
+        if self._measured < self.initialization_trials and not begins:
             X = MixedSearch(space, held).unused(number, self.seed, places)
         else:
             now = max(now, float(log.state.time))
             running = [(now, place) for place in places]
             source = torch.Generator().manual_seed(self.seed % 2**31 * 2**31 + number)
-            X = log.choice(now, running, held, retry=True, generator=source).X
-        return space.parameterization(X) | self._held | {self.time_parameter: self._now}
+            moves = self._wishes.moves(*space.placed(self._newest))
+            X = log.choice(now, running, held, retry=True, moves=moves, generator=source).X
+        self._newest = space.parameterization(X) | self._held | {self.time_parameter: self._now}
+        return self._newest
 
     # ---------------------------------------------------------------- predictions
 
@@ -413,6 +444,12 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
+def single_trials(experiment: Experiment) -> list[Trial]:
+    """The trials of an experiment with a single setting, oldest first."""
+    trials = (trial for _, trial in sorted(experiment.trials.items()))
+    return [trial for trial in trials if isinstance(trial, Trial) and trial.arm is not None]
+
+
 def ended(
     experiment: Experiment, data: Data, problem: Problem, named: bool, space: TrialSpace, time: str
 ) -> list[Measurement]:
@@ -437,10 +474,8 @@ def ended(
             variances[index][name] = float(row["sem"]) ** 2
     found, stopped = list[Measurement](), list[tuple[float, int, Point]]()
     earlier = list[tuple[float, float]]()
-    for index, trial in experiment.trials.items():
-        if not isinstance(trial, Trial) or trial.arm is None:
-            continue
-        parameters = trial.arm.parameters
+    for trial in single_trials(experiment):
+        index, parameters = trial.index, trial.arm.parameters
         when, place = float(parameters[time]), space.place(parameters)
         measured = trial.status.is_completed and index in values
         if place is None:

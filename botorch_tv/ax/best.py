@@ -17,12 +17,11 @@ from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.parameter import RangeParameter
 from ax.core.search_space import SearchSpace
-from ax.core.trial import Trial
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
-from botorch_tv.ax.adaptive import AdaptiveNode, name_of, problem_of
+from botorch_tv.ax.adaptive import AdaptiveNode, name_of, problem_of, single_trials
 from botorch_tv.ax.surrogate import Clock, check_now, set_present
 from botorch_tv.strategies.expressions import Limit, Objective
 from botorch_tv.strategies.outcomes import undominated
@@ -39,8 +38,8 @@ def best_parameterization_now(client: Client, fixed_parameters: dict[str, float]
     ``client.get_best_parameterization`` ignores drift: it compares values of different times. This
     function compares posterior means at the present time. Settings that are predicted to violate an
     outcome constraint are excluded. With :func:`adaptive_generation_strategy`, settings that are
-    more likely to fail than to succeed are excluded too, and the newest trial is ignored while it
-    is more than 2.5 standard deviations better than predicted.
+    more likely to fail than to succeed are excluded too, the newest trial is ignored while it is
+    more than 2.5 standard deviations better than predicted, and its ``move_cost`` counts.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -62,7 +61,7 @@ def best_parameterization_now(client: Client, fixed_parameters: dict[str, float]
         UnsupportedError: If there are several objectives, or if a constraint is relative.
     """
     found, (objective,) = _eligible(client, fixed_parameters, most=1)
-    return max(found, key=lambda setting: _value(objective, setting[1]))
+    return max(found, key=lambda pair: _value(objective, pair[1][1]) - pair[0])[1]
 
 
 def pareto_frontier_now(client: Client, fixed_parameters: dict[str, float]) -> list[Setting]:
@@ -80,15 +79,17 @@ def pareto_frontier_now(client: Client, fixed_parameters: dict[str, float]) -> l
             :func:`best_parameterization_now`; several objectives are supported.
     """
     found, objectives = _eligible(client, fixed_parameters)
-    values = [[_value(own, predicted) for own in objectives] for _, predicted, *_ in found]
+    values = [[_value(own, setting[1]) for own in objectives] for _, setting in found]
     best = undominated(torch.tensor([values], dtype=torch.float64, device="cpu"))[0].tolist()
-    return [setting for setting, good in zip(found, best) if good]
+    return [setting for (_, setting), good in zip(found, best) if good]
 
 
 def _eligible(
     client: Client, fixed_parameters: dict[str, float], most: float = math.inf
-) -> tuple[list[Setting], tuple[Objective, ...]]:
+) -> tuple[list[tuple[float, Setting]], tuple[Objective, ...]]:
     """The tried settings that are predicted to succeed and to keep all limits; the objectives.
+
+    The cost of a move to each setting precedes it.
 
     Raises:
         UnsupportedError: If there are more than ``most`` objectives.
@@ -107,12 +108,12 @@ def _eligible(
     added = client._experiment.search_space.backfill_values()
     points = [{**added, **arm.parameters, name: now} for _, arm in tried]
     predicted = _predicted(part, client._experiment, points, now, trusted=True)
-    # likely() uses the node's model, which _predicted() has just updated.
-    likely = [True] * len(points) if node is None else node.likely(points, now)
+    # costs() uses the node's model, which _predicted() has just updated.
+    costs = [0.0] * len(points) if node is None else node.costs(points, now)
     found = [
-        (point, outcomes, index, arm.name)
-        for point, outcomes, (index, arm), good in zip(points, predicted, tried, likely)
-        if good and all(limit.keeps(_value(limit, outcomes)) for limit in limits)
+        (cost, (point, outcomes, index, arm.name))
+        for point, outcomes, (index, arm), cost in zip(points, predicted, tried, costs)
+        if cost < math.inf and all(limit.keeps(_value(limit, outcomes)) for limit in limits)
     ]
     if not found:
         raise UserInputError(
@@ -200,10 +201,9 @@ def _tried(
     rows = experiment.lookup_data().df.dropna(subset="mean").to_dict("records")
     measured = {(row["trial_index"], row["metric_name"]) for row in rows}
     last: dict[str, tuple[int, Arm]] = {}
-    for index, trial in sorted(experiment.trials.items()):
-        if not isinstance(trial, Trial) or trial.arm is None or trial.status not in MEASURED:
-            continue
-        done = all((index, metric) in measured for metric in config.objective.metric_names)
+    for trial in single_trials(experiment):
+        index, names = trial.index, config.objective.metric_names
+        done = trial.status in MEASURED and all((index, name) in measured for name in names)
         if done and space.check_membership({**trial.arm.parameters, **present}):
             setting = {**trial.arm.parameters, **present}
             last[Arm.md5hash(setting)] = (index, trial.arm)

@@ -40,7 +40,7 @@ from botorch_tv.ax.surrogate import Clock, PresentAcquisition, time_varying_mode
 from botorch_tv.hints import hinted
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.models.time_varying_gp import Forgetting
-from botorch_tv.validation import require_duration, require_integer
+from botorch_tv.validation import require, require_duration, require_integer
 
 # Ax's transforms, except the scaling to the unit cube, because it would round times.
 RANDOM_TRANSFORMS = [transform for transform in Cont_X_trans if transform is not UnitX]
@@ -167,7 +167,9 @@ def encode(value: Any) -> dict[str, Any]:
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:
     """A node as JSON-compatible data; its model is recomputed from the experiment."""
     names = ("time_parameter", "initialization_trials", "seed", "lost_after")
-    return {"__type": label(AdaptiveNode)} | {name: getattr(node, name) for name in names}
+    own = {name: getattr(node, name) for name in names} | node._wishes._asdict()
+    require(not callable(own["move_cost"]), "a file has no functions; give move_cost numbers.")
+    return {"__type": label(AdaptiveNode)} | own
 
 
 def register() -> None:

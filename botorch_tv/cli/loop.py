@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -238,7 +238,7 @@ def _observed(
     if (y is None and not outcomes) != arguments.failed:
         raise ValueError("give either the observation Y or --failed, before NAME=VALUE ...")
     if outcomes:
-        y, number = outcomes, None if y is None else int(y)
+        y, number = outcomes, int(y) if y is not None and y % 1 == 0 else y
     time, texts = _when(loop, arguments.time), vars(arguments).get("noise", [])
     noise = _number(texts[0]) if texts and "=" not in texts[0] else _named(loop, texts) or None
     given = {"y": y, "ok": not arguments.failed, "time": time, "context": context or None}
@@ -392,14 +392,11 @@ def _warn(loop: Loop) -> None:
         )
 
 
-@contextmanager
-def _at_line(line: int, path: Path) -> Iterator[None]:
+def _at_line(line: int, path: Path) -> AbstractContextManager[None]:
     """Add the line number in the table to the message of an error."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(f"The error is in line {line} of {path}; nothing was imported.")
-        raise
+    from botorch_tv.validation import noted
+
+    return noted(f"The error is in line {line} of {path}; nothing was imported.")
 
 
 def _discard(arguments: argparse.Namespace) -> None:
@@ -411,7 +408,10 @@ def _amend(arguments: argparse.Namespace) -> None:
     number, y = arguments.number, None
     with _changed(arguments.file) as loop:
         if arguments.values or arguments.failed:
-            y = _observed(loop, arguments)[0]["y"]
+            given, *others = _observed(loop, arguments)
+            y = given["y"]
+            if given["context"] or any(others):
+                raise ValueError("amend corrects the observation; remove and observe a setting.")
         ok = False if arguments.failed else None
         loop.amend(number, y, ok=ok, time=_when(loop, arguments.time))
     _print_measurement(loop, number)

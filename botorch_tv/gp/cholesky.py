@@ -234,15 +234,8 @@ def factor_of(gram: Gram, like: Tensor) -> Factor:
 def numbers_of_factor(rows: int) -> int:
     """Upper bound of the number of values per trial in memory for the whole blocks of a factor."""
     whole = rows - rows % FACTOR_BLOCK
-    if not whole:
-        return 0
-    capacity = _capacity(whole)
-    needed = [
-        rows for rows in range(FACTOR_BLOCK, whole, FACTOR_BLOCK) if _capacity(rows) < capacity
-    ]
-    # A factor has two triangles. Additional memory is needed for two older, smaller triangles while
-    # they are copied, or for a copy of a triangle during a solve.
-    return 2 * capacity**2 + max(2 * _capacity(needed[-1]) ** 2 if needed else 0, whole**2)
+    # Two triangles; and two older, smaller triangles while they are copied, or a copy for a solve.
+    return 2 * (_capacity(whole) ** 2 + whole**2) if whole else 0
 
 
 def _capacity(whole: int) -> int:

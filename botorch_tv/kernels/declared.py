@@ -45,9 +45,17 @@ class OutOfBoundsError(ValueError, RuntimeError):
 class Declared(Module):  # type: ignore[misc]
     """A module with an attribute ``x`` and a raw parameter ``raw_x`` for each declared parameter.
 
-    A raw parameter is the value in the unit of time ``unit``; the public value is in the input's
-    unit of time. Raw and public values are equal until :meth:`measure` is called. User-defined
-    priors and bounds apply to public values; user-defined bounds also fix ``unit`` at 1.
+    A parameter has four values:
+
+    - the raw value, a ``torch`` parameter, which an optimiser changes;
+    - the learned value, :meth:`learned`: the raw value after the transform of its bounds, counted
+      per unit of time ``unit``;
+    - the value, ``x`` or :meth:`value`: the learned value, counted per unit of time of the input;
+    - the natural value, :meth:`natural`, such as -ln(1 - ε) for ε: proportional to a power of the
+      unit of time, and accurate where the value rounds to 1.
+
+    Learned value and value are equal until :meth:`measure` or :meth:`listen` changes ``unit``.
+    Priors and bounds of the user apply to the value; bounds of the user also fix ``unit`` at 1.
     """
 
     part: Any

@@ -83,15 +83,6 @@ class SpatioTemporalKernel(BatchedKernel):
             kernel = kernel.base_kernel
         return kernel
 
-    def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
-        """Number of outputs per input of the spatial kernel.
-
-        Args:
-            x1: Inputs, `... x n x d`.
-            x2: Inputs, `... x m x d`.
-        """
-        return self.spatial.num_outputs_per_input(x1, x2)
-
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Split inputs into arms, `... x n x (d - 1)`, and times, `... x n x 1`.
 
@@ -239,15 +230,6 @@ class WeightedKernel(BatchedKernel):
     @property
     def is_stationary(self) -> bool:
         return False
-
-    def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
-        """Number of outputs per input, the same as for the base kernel.
-
-        Args:
-            x1: Inputs, `... x n x d`.
-            x2: Inputs, `... x m x d`.
-        """
-        return self.base_kernel.num_outputs_per_input(x1, x2)
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, last_dim_is_batch: bool = False

@@ -129,9 +129,7 @@ class LearnableKernel:
     def bounds(self, name: str) -> tuple[float, float]:
         """The bounds that the constraint on ``lengthscale`` or ``outputscale`` allows."""
         holder = self.base if name == "lengthscale" else self.kernel
-        constraint: Any = getattr(holder, f"raw_{name}_constraint", None)
-        if constraint is None:
-            return 0.0, math.inf
+        constraint: Any = getattr(holder, f"raw_{name}_constraint")
         return float(constraint.lower_bound.max()), float(constraint.upper_bound.min())
 
     def prior(self, name: str) -> Any:
@@ -160,6 +158,5 @@ class LearnableKernel:
 
 
 def _set(kernel: Kernel, name: str, value: Tensor) -> None:
-    constraint = getattr(kernel, f"raw_{name}_constraint", None)
-    raw = value if constraint is None else constraint.inverse_transform(value)
+    raw = getattr(kernel, f"raw_{name}_constraint").inverse_transform(value)
     setattr(kernel, f"raw_{name}", torch.nn.Parameter(raw.clone()))

@@ -202,9 +202,8 @@ class Units:
         if self.parameters is None:
             return X
         d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
-        outside = self.outside
-        named = [self.parameters.named(row[:d], outside=outside) for row in rows]
-        places = [self.parameters.place(values, X, outside=outside) for values in named]
+        named = [self.parameters.named(row[:d], outside=self.outside) for row in rows]
+        places = [self.parameters.place(values, X, outside=self.outside) for values in named]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
     def located(self, X: Tensor, state: State) -> tuple[Point, int | None]:

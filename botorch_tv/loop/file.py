@@ -109,7 +109,7 @@ def write_loop(path: Path, content: dict[str, Any], units: Units) -> None:
     content[DIGESTS] = _digests(content)
     lines = []
     for name, value in content.items():
-        text = json.dumps(value)
+        text = _json(value)
         if name in ROWS and value:
             encoded = [f"    {json.dumps(row, allow_nan=False)}" for row in value]
             text = "[\n" + ",\n".join(encoded) + "\n  ]"
@@ -161,6 +161,11 @@ def read_loop(path: Path) -> tuple[dict[str, Any], set[int]]:
     return content, stale
 
 
+def _json(value: Any, **settings: Any) -> str:
+    """A value as JSON; numbers and arrays of NumPy and PyTorch are those of Python."""
+    return json.dumps(value, default=lambda own: own.tolist(), **settings)
+
+
 def _row(name: str, row: dict[str, Any], fields: Iterable[str]) -> Measurement | Question:
     """A row of the file, with every number checked."""
     row = {"keeps": None, **row}
@@ -194,7 +199,7 @@ def _digests(content: Mapping[str, Any]) -> dict[str, str]:
             parts |= {f"{ROWS[name][0]} {row['number']}": row for row in value}
         elif name != DIGESTS:
             parts[name] = value
-    texts = {name: json.dumps(part, sort_keys=True) for name, part in parts.items()}
+    texts = {name: _json(part, sort_keys=True) for name, part in parts.items()}
     return {name: hashlib.sha256(text.encode()).hexdigest()[:SHORT] for name, text in texts.items()}
 
 

@@ -141,14 +141,17 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     refuse_masked(name, value)
     if hasattr(value, "to_dict") and not hasattr(value, "columns"):  # a row of a DataFrame
         value = value.to_dict()
-    outside = isinstance(state.domain, OpenBox)
-    if isinstance(value, Mapping):
-        return parameters.place(value, like(state), "the point", outside=outside).unsqueeze(0)
-    records = value.to_dict("records") if hasattr(value, "to_dict") else value
-    places = [
-        parameters.place(record, like(state), f"{name}[{row}]", outside=outside)
-        for row, record in enumerate(records if isinstance(records, (list, tuple)) else [records])
-    ]
+    outside, single = isinstance(state.domain, OpenBox), isinstance(value, Mapping)
+    records = value.to_dict("records") if hasattr(value, "to_dict") and not single else value
+    places = []
+    for row, record in enumerate(records if isinstance(records, (list, tuple)) else [records]):
+        own = "the point" if single else f"{name}[{row}]"
+        given = [
+            key for key in parameters.contexts if isinstance(record, Mapping) and key in record
+        ]
+        if given:
+            raise InputDataError(f"{own} has {', '.join(given)}, a context; give it by context=.")
+        places.append(parameters.place(record, like(state), own, outside=outside))
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
 
 

@@ -6,6 +6,7 @@ The file of a loop stores the fields of every :class:`Measurement` and :class:`Q
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,17 +19,28 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor
 
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box, holding
+from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import Expression, Limit, Objective
-from botorch_tv.strategies.feasible import Asked, Feasible, Success, all_of, corners_of
+from botorch_tv.strategies.feasible import (
+    Asked,
+    Cost,
+    Feasible,
+    MoveCost,
+    Success,
+    all_of,
+    corners_of,
+)
 from botorch_tv.strategies.mixed_search import MixedSearch
-from botorch_tv.strategies.near import Moves, Within, near
-from botorch_tv.strategies.outcomes import Outcomes
+from botorch_tv.strategies.near import Moves, Within, near, within
+from botorch_tv.strategies.outcomes import CONFIDENCE, RECOMMENDED, Outcomes
 from botorch_tv.strategies.parameters import Space
 from botorch_tv.strategies.pending import apart, as_if_measured, due_again, of_model
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import Consultation, State, Suggestion
+from botorch_tv.validation import require, require_number
 
 OPEN = -1
 """Value of ``arrival`` in a suggestion without an answer."""
@@ -84,7 +96,7 @@ class Measurement:
             answer.
         became: ``"amended"`` or ``"removed"`` if the measurement is superseded, else None.
         keeps: The probability of keeping all limits on outcomes, according to the model that chose
-            the point; None without limits.
+            the point; None without limits. Limits without predictions do not count.
     """
 
     number: int
@@ -186,7 +198,7 @@ class Best(NamedTuple):
         fails: Whether every point of the domain is more likely to fail than to succeed.
         supported: Whether measurements support the point: its posterior variance is at most half
             the prior variance. True until the strategy makes predictions.
-        keeps: The probability that the point keeps each limit on outcomes.
+        keeps: The probability that the point keeps each limit on outcomes, NaN if not predicted.
         breaks: Whether the point keeps all limits with less than the required probability.
     """
 
@@ -417,6 +429,19 @@ class MeasurementLog(NamedTuple):
 
     # ---------------------------------------------------------------- choosing
 
+    def later(self, state: State) -> Present:
+        """The usual time of the measurement after ``state``; None for that of the strategy.
+
+        Failed measurements take time, too. Without them, each failure would lengthen later steps.
+
+        Args:
+            state: The state after all answers, and after fantasies if any.
+        """
+        step, log = self.strategy.step(state), self.state.history
+        if not isinstance(step, Tensor) or bool(log.noise.tensor().isfinite().all()):
+            return None
+        return float(state.time) + min(float(step), float(median_gap(log.time.tensor())))
+
     def success(self, now: Present) -> Success | None:
         """The probability of success at each point; None if no measurement has failed.
 
@@ -468,8 +493,8 @@ class MeasurementLog(NamedTuple):
         if predicted.keeps is None or not predicts:
             return best
         assert isinstance(strategy, Outcomes)
-        each = predicted.keeps.nan_to_num(1.0).tolist()
-        breaks = math.prod(each) < strategy.recommended - SLACK
+        each = predicted.keeps.tolist()
+        breaks = math.prod(p for p in each if p == p) < strategy.recommended - SLACK
         return best._replace(keeps=tuple(each), breaks=breaks)
 
     def pareto(
@@ -532,33 +557,41 @@ class MeasurementLog(NamedTuple):
             now: As in :meth:`success`.
             waiting: Open suggestions; see :meth:`as_if_answered`.
             fixed: Values of named parameters that are held.
-            retry: Whether to restrict the search to a category that must be tried again, if any;
-                see :func:`~botorch_tv.strategies.pending.due_again`.
+            retry: Whether to restrict the search to a category that must be tried again, if any,
+                unless the strategy is safe; see
+                :func:`~botorch_tv.strategies.pending.due_again`.
             context: The context, `c`.
             moves: The largest steps from a setting, and what moves from it cost; None for any
                 steps at no cost.
             generator: Source of random numbers.
         """
+        strategy: Any = self.strategy
+        safe = isinstance(strategy, Outcomes) and strategy.safe and bool(strategy.limits)
         chance, state = self.success(now), self.as_if_answered(waiting, now)
+        now = self.later(state) if now is None else now
         feasible: Feasible | None = chance
         cost = None if moves is None else moves.price(state)
         if moves is not None and moves.max_step is not None:
-            point, reach = like(state).new_tensor(moves.at), moves.max_step
             if isinstance(state.domain, Box):
-                state = near(state, point, reach)
+                state = near(state, moves.at, moves.max_step)
             else:
-                feasible = all_of(chance, Within(state.domain, point, reach))
+                feasible = all_of(chance, Within(state.domain, moves.at, moves.max_step))
         state = holding(state, fixed)
-        among = holding(state, due_again(state)) if retry else state
+        among = holding(state, due_again(state)) if retry and not safe else state
         choice = self.quiet.ask(
             among, now=now, context=context, feasible=feasible, cost=cost, generator=generator
         )
         assumed = state.history.choice.tensor()[self.state.rounds :]
         pending = state.domain.points(assumed, choice.X)[..., : state.domain.dim]
-        if not len(pending):
-            return choice
-        before = self.state._replace(domain=state.domain)
-        return apart(self.quiet, before, float(choice.time), choice, pending, feasible, cost)
+        if len(pending):
+            before = self.state._replace(domain=state.domain)
+            choice = apart(self.quiet, before, float(choice.time), choice, pending, feasible, cost)
+        if safe:
+            made: Any = self.quiet.suggestion_at(self.state, choice.X, now=choice.time)
+            if bool(made.keeps.prod() < strategy.confidence):
+                text = "no setting is safe enough now; this is the likeliest to keep the limits"
+                warnings.warn(f"{text}. Measure it, or return to a safe setting.", stacklevel=6)
+        return choice
 
 
 def replayed(
@@ -614,6 +647,63 @@ class OpenBox(Box):
         return X
 
 
+class Wishes(NamedTuple):
+    """How careful the suggestions of trials are, in the words of :class:`~botorch_tv.Loop`.
+
+    Attributes:
+        safe: The probability with which every measurement must keep the limits on outcomes.
+        max_step: The largest steps from the newest setting, by name.
+        move_cost: The cost of a move from the newest setting.
+    """
+
+    safe: float | None = None
+    max_step: Any = None
+    move_cost: Cost | None = None
+
+    def checked(self, domain: Domain | None = None, problem: object = None) -> Self:
+        """The wishes, if all numbers and names are right.
+
+        Args:
+            domain: The domain; None if it is not given yet, for any names.
+            problem: The problem or the strategy; its ``objectives``, if any, are counted.
+
+        Raises:
+            InputDataError: If a name is unknown, or if a parameter has no order.
+            ValueError: If a number is out of range, or if a move costs something but there are
+                several objectives.
+        """
+        if self.safe is not None:
+            require_number("safe", self.safe, "(0, 1)", "0.99 is usual.")
+        box = Box(dict.fromkeys(self.names or ["x"], (0.0, 1.0))) if domain is None else domain
+        corner = corners_of(box)[0]
+        if self.max_step is not None:
+            within(box, corner, corner, self.max_step)
+        if self.move_cost is not None:
+            MoveCost(box, corner, self.move_cost)
+            single = len(getattr(problem, "objectives", "1")) == 1
+            require(single, "move_cost has the unit of one objective; give max_step=.")
+        return self
+
+    @property
+    def names(self) -> set[str]:
+        """The parameters that have a largest step, or a cost of their own."""
+        return {name for part in self[1:] if isinstance(part, Mapping) for name in part}
+
+    def moves(self, at: Point, free: Collection[str]) -> Moves:
+        """The steps and costs of moves from a setting.
+
+        Args:
+            at: The setting.
+            free: Names of parameters that may move to anywhere at no cost of their own.
+        """
+
+        def of_others(part: Any) -> Any:
+            named = isinstance(part, Mapping)
+            return {n: each for n, each in part.items() if n not in free} if named else part
+
+        return Moves(at, *map(of_others, self[1:]))
+
+
 class Problem(NamedTuple):
     """What trials optimise.
 
@@ -636,24 +726,37 @@ class Problem(NamedTuple):
         """The names of the outcomes."""
         return tuple(dict.fromkeys(name for own in self.expressions for name in own.names or ()))
 
-    def strategy(self, model: Strategy) -> Strategy:
+    def strategy(self, model: Strategy, wishes: Wishes) -> Strategy:
         """The strategy for trials: the model alone if a single outcome is the only objective.
 
         Args:
             model: The strategy that predicts each outcome; its ``maximize`` is replaced.
+            wishes: How careful it is.
+
+        Raises:
+            ValueError: If the wishes need limits, or a single objective.
         """
+        wishes.checked(problem=self)
+        fix = "in Ax give outcome_constraints, in Optuna enqueue a safe trial with constraints."
+        problem = "safe is the probability of keeping limits on outcomes, but there are none yet"
+        require(wishes.safe is None or bool(self.limits), f"{problem}; {fix}")
         if not self.limits and self.expressions == (Expression(self.names[0], self.names),):
             return replace(cast(Any, model), maximize=self.objectives[0].maximize)
-        return self.outcomes(model=model)
+        return self.outcomes(model, wishes)
 
-    def outcomes(self, **settings: Any) -> Outcomes:
+    def outcomes(self, model: Any, wishes: Wishes, confidence: float | None = None) -> Outcomes:
         """The strategy for named outcomes; a log computes where measurements succeed.
 
         Args:
-            settings: As for :class:`~botorch_tv.strategies.Outcomes`.
+            model: The strategy that predicts each outcome; its ``maximize`` is replaced.
+            wishes: How careful it is.
+            confidence: As for :class:`~botorch_tv.Loop`.
         """
-        parts: dict[str, Any] = {**self._asdict(), "names": self.names} | settings
-        return Outcomes(**parts, avoids_failures=False)
+        # With small steps nothing is measured far away, and all choices are near the limits.
+        usual = CONFIDENCE if wishes.max_step is None else RECOMMENDED
+        parts: Any = {**self._asdict(), "names": self.names, "model": model}
+        least, safe = confidence or wishes.safe or usual, wishes.safe is not None
+        return Outcomes(**parts, confidence=least, safe=safe, avoids_failures=False)
 
 
 def trial_log(strategy: Strategy, space: Space, context_dim: int = 0) -> MeasurementLog:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import functools
+import inspect
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 import torch
 from botorch.exceptions import InputDataError
@@ -18,7 +20,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.gp.mixture.posterior import bank_prior
-from botorch_tv.hints import hinted, refuse_unknown
+from botorch_tv.hints import hinted
 from botorch_tv.identity import Description, describe
 from botorch_tv.loop.clock import LoopClock, Time, Units, When
 from botorch_tv.loop.file import (
@@ -54,6 +56,7 @@ from botorch_tv.loop.log import (
     OpenBox,
     Place,
     Values,
+    Wishes,
     like,
 )
 from botorch_tv.loop.monitor import Monitored
@@ -87,14 +90,13 @@ from botorch_tv.loop.words import (
 from botorch_tv.notebook import page
 from botorch_tv.strategies.box import Bounds, Box, holding
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.feasible import Cost, MoveCost, corners_of
+from botorch_tv.strategies.feasible import Cost
 from botorch_tv.strategies.named import Parameters, moved
-from botorch_tv.strategies.near import within
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.protocol import Strategy
 from botorch_tv.strategies.state import ExpertWarning, State
-from botorch_tv.validation import counted, real, require, require_integer, shown
+from botorch_tv.validation import counted, noted, real, require, require_integer, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,8 +114,7 @@ NEAR = 0.1
 """A suggestion is near a reading if no coordinate differs by more than this share of its range."""
 Observed = float | Tensor | Mapping[str, float] | None
 """Type of a measurement as users give it."""
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 NEWEST = 5
 """Number of measurements that a notebook shows."""
@@ -129,17 +130,9 @@ class LoopLock:
         return LoopLock, ()
 
 
-def locked(method: Callable[Given, Result]) -> Callable[Given, Result]:
+def locked(method: Method) -> Method:
     """Wrap a method of a loop: its calls hold the loop's lock, and refuse unknown arguments."""
-
-    @functools.wraps(method)
-    def wrapped(*args: Given.args, **named: Given.kwargs) -> Result:
-        loop: Any = args[0]
-        refuse_unknown(method.__qualname__, named, method)
-        with loop._lock.lock:
-            return method(*args, **named)
-
-    return wrapped
+    return hinted(method, lambda loop: loop._lock.lock)
 
 
 @hinted
@@ -269,8 +262,9 @@ class Loop(Monitored):
         strategy, domain = in_order("Loop", (first, second), strategy=strategy, domain=domain)
         if domain is None:
             raise ValueError("Loop: no domain; give ranges, Loop({'temperature': (20, 80)}).")
-        words = maximize, objective, constraints, confidence, safe
-        strategy, domain = stated(strategy, as_domain(domain), *words, max_step is not None)
+        words = maximize, objective, constraints, confidence
+        wishes = Wishes(safe, max_step, move_cost)
+        strategy, domain = stated(strategy, as_domain(domain), *words, wishes)
         require(
             maximize in (None, strategy.maximize),
             f"Loop: maximize is {shown(maximize)}, but the strategy has maximize="
@@ -289,22 +283,18 @@ class Loop(Monitored):
         outside = isinstance(begun.domain, OpenBox)
         self._units = Units(parameters_of(begun.domain), LoopClock(unit), dtype, names, outside)
         self._strategy = strategy
-        log, corner = MeasurementLog.begin(strategy, begun), corners_of(begun.domain)[0]
+        log = MeasurementLog.begin(strategy, begun)
         self._record = Record(log, 1, lost_after, max_step, move_cost)
         self.pending = pending
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
-        if max_step is not None:  # raises for wrong names and steps
-            within(begun.domain, corner, corner, max_step)
-        if move_cost is not None:  # raises for wrong names and numbers
-            MoveCost(begun.domain, corner, move_cost)
-            single = len(getattr(strategy, "objectives", "1")) == 1
-            require(single, "Loop: move_cost has the unit of one objective; give max_step=.")
+        wishes.checked(begun.domain, strategy)
         if start is not None:
             self.enqueue(start)
 
     @classmethod
+    @hinted
     def from_table(
         cls,
         *given: Any,
@@ -316,7 +306,20 @@ class Loop(Monitored):
         noise: Numbers | None = None,
         context: Any = None,
         ok: Sequence[bool] | Tensor | None = None,
-        **settings: Any,
+        pending: int = 1,
+        seed: int = 0,
+        unit: str | None = None,
+        maximize: bool | None = None,
+        objective: Texts = None,
+        constraints: Texts = None,
+        confidence: float | None = None,
+        safe: float | None = None,
+        start: Points = None,
+        max_step: Mapping[str, float] | Sequence[float] | None = None,
+        move_cost: Cost | None = None,
+        lost_after: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
     ) -> Loop:
         """Make a loop that starts from earlier measurements.
 
@@ -339,28 +342,37 @@ class Loop(Monitored):
             context: Context of each measurement, `n x c`, or a list of dicts or a DataFrame for
                 named contexts.
             ok: False where a measurement failed, `n`; by default, all measurements succeeded.
-            settings: All other arguments of :class:`Loop`, such as ``pending``, ``unit`` and
-                ``objective``.
+            pending: As for :class:`Loop`, and so are all arguments that follow.
+            seed: As for :class:`Loop`.
+            unit: As for :class:`Loop`.
+            maximize: As for :class:`Loop`.
+            objective: As for :class:`Loop`.
+            constraints: As for :class:`Loop`.
+            confidence: As for :class:`Loop`.
+            safe: As for :class:`Loop`.
+            start: As for :class:`Loop`.
+            max_step: As for :class:`Loop`.
+            move_cost: As for :class:`Loop`.
+            lost_after: As for :class:`Loop`.
+            dtype: As for :class:`Loop`.
+            device: As for :class:`Loop`.
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, if a value is not
                 finite (drop rows without a measurement, or pass ok=False), or if pandas columns
                 have different row labels.
-            TypeError: If :class:`Loop` has no argument of the name of a setting.
-            ValueError: If the domain, X or y is missing.
+            TypeError: If there is no argument of a given name.
+            ValueError: If the domain, X or y is missing, or as for :class:`Loop`.
         """
-        refuse_unknown("Loop.from_table", settings, cls.from_table, cls.__init__)
         strategy, domain, X, y = in_order(
             "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
         )
-        loop = cls(strategy=strategy, domain=domain, **settings)
+        words = inspect.signature(Loop).parameters
+        loop = cls(**{name: value for name, value in locals().items() if name in words})
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
         for row, arguments in rows_from(columns, loop.state, loop._begun, loop._units.outcomes):
-            try:
+            with noted(f"In row {row} of the table."):
                 loop.observe(**arguments)
-            except InputDataError as error:
-                error.add_note(f"In row {row} of the table.")
-                raise
         return loop
 
     # ---------------------------------------------------------------- asking and telling
@@ -426,12 +438,6 @@ class Loop(Monitored):
             record = record.asking(present, row, fixed, self._units, self._generator)
         self._record = record._replace(pending=pending)
         made = self.open[-count:]
-        if getattr(self._strategy, "safe", False) and not all(each.safe for each in made):
-            warnings.warn(
-                "no setting is safe enough now, so the suggestion is the likeliest to keep the "
-                "limits; measure it, or return to a setting that is known to be safe.",
-                stacklevel=3,
-            )
         return made[0] if n is None else made
 
     @locked
@@ -515,8 +521,8 @@ class Loop(Monitored):
         X = with_context(as_place(X, state), context_row(state, context))
         place = self._units.located(X, state)
         value = as_values(self._strategy, y, ok)
-        clock = self._begun(time)
-        time = clock.now() if time is None else time
+        time = self._begun(None).now() if time is None else time
+        time = self._record.log.later(state) if time is None else time
         when = float(state.time + self._strategy.step(state))
         when = when if time is None else self._number("time", time)
         self._add(self._record.unsuggested(*place, when), value, when, noise)
@@ -708,7 +714,7 @@ class Loop(Monitored):
         best = self._best(now, context, fixed)
         if best.fails:
             raise InputDataError(f"{FAILS_EVERYWHERE} Measure more before you rely on a setting.")
-        if best.breaks:
+        if best.breaks or any(map(math.isnan, best.keeps)):
             warnings.warn(limits_text(best, self._strategy), stacklevel=3)
         if not best.supported:
             warnings.warn(UNSUPPORTED, stacklevel=3)
@@ -745,6 +751,8 @@ class Loop(Monitored):
     def limit(self, name: str, bound: float) -> None:
         """Move the bound of a limit on outcomes; all measurements stay in use.
 
+        Open suggestions, which were chosen for the old bound, lose their probability of keeping it.
+
         Args:
             name: The outcome or the formula that is limited, as in ``constraints``.
             bound: The new bound.
@@ -758,7 +766,8 @@ class Loop(Monitored):
             )
         self._strategy = made = self._strategy.with_bound(name, bound)
         log = self._record.log._replace(strategy=made, quiet=made.undisturbed())
-        self._record = self._record._replace(log=log)
+        opened = {key: replace(row, keeps=None) for key, row in self._record.open.items()}
+        self._record = self._record._replace(log=log, open=opened)
         self.__dict__.pop("_description", None)
 
     @locked
@@ -782,10 +791,11 @@ class Loop(Monitored):
             ValueError: If a limit, ``max_step`` or ``move_cost`` names a removed parameter.
         """
         old, record, domain = self.parameters, self._record, self.domain
-        if old is None or self._strategy.consults or not isinstance(domain, Box):
+        named = old is not None and domain.columns - domain.dim == old.context_columns
+        if old is None or not named or self._strategy.consults or not isinstance(domain, Box):
             raise InputDataError(
-                "with_space() needs named parameters and a strategy without an expert; make a new "
-                "loop by Loop.from_table."
+                "with_space() needs named parameters and contexts, and a strategy without an "
+                "expert; make a new loop by Loop.from_table."
             )
         settings: dict[str, Any] = {name: getattr(record, name) for name in SETTINGS}
         settings |= {"dtype": like(self.state).dtype, "device": self.state.time.device}
@@ -1105,7 +1115,7 @@ class Loop(Monitored):
 
         Args:
             path: The file.
-            strategy: The strategy of the saved loop;
+            strategy: The strategy with which the saved loop was made;
                 :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
             domain: The domain of the saved loop. By default, the domain is restored from the file
                 if it is a :class:`Grid`, or a :class:`Box` with a search of this package; any other
@@ -1125,7 +1135,7 @@ class Loop(Monitored):
             place = torch.device(content["device"] if device is None else device)
             torch.empty(0, device=place)
         with refused(f"{path}: its strategy or domain is damaged or not supported", COPY):
-            strategy = strategy or strategy_from(content)
+            strategy = strategy_from(content, strategy)
             made = domain_from(content["domain"], place) if domain is None else as_domain(domain)
         require_same(content["strategy"], describe(strategy, "strategy"), "strategy", path)
         require_same(content["domain"], domain_data(made), "domain", path)

@@ -20,12 +20,13 @@ from botorch_tv.gp.mixture.posterior import running_mixture
 from botorch_tv.gp.tensors import without_gradients
 from botorch_tv.loop.clock import Units, When
 from botorch_tv.loop.input import Condition, Points, as_place, with_context
-from botorch_tv.loop.log import Measurement, MeasurementLog, Present, like
+from botorch_tv.loop.log import Best, Measurement, MeasurementLog, Present, like
 from botorch_tv.loop.record import Record
 from botorch_tv.loop.table import contexts_of, names_of
 from botorch_tv.loop.words import objective_of
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.feasible import all_of
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import Composed, ProcessStrategy
@@ -413,7 +414,7 @@ class Monitored:
         log, d = self._record.log, self._record.log.state.domain.dim
         place = like(log.state).new_tensor(log.answers[-1].point[:d])
         place = place if at is None else as_place(at, log.state)
-        return gain(log.strategy, log.state, best, with_context(place, row), present)
+        return gain(log.strategy, log.state, best.X, with_context(place, row), present)
 
     def worth_measuring(self, cost: float, *, now: When = None, context: Condition = None) -> Worth:
         """Whether to measure now, or to hold the recommended setting and measure later.
@@ -431,7 +432,8 @@ class Monitored:
 
         Returns:
             Whether the gain exceeds the cost, the gain, and the time until it does. The first eight
-            measurements are worth any cost.
+            measurements are worth any cost, and all while no setting keeps the limits on outcomes
+            with the probability that a recommendation needs.
 
         Raises:
             ValueError: If the cost is negative or not finite.
@@ -440,14 +442,14 @@ class Monitored:
         log = self._record.log
         if len(log.answers) < AT_LEAST or not bool(log.strategy.predicts(log.state)):
             return Worth(True, math.inf, 0.0)
-        present, _, _, X = self._contenders(now, context)
+        present, _, best, X = self._contenders(now, context)
         newest, step = float(log.state.time), float(log.strategy.step(log.state))
         present = newest + step if present is None else present
 
         def value(time: float) -> float:
             return (time - newest) * float(value_of_measuring(log.strategy, log.state, X, time))
 
-        first, lag = value(present), step
+        first, lag = math.inf if best.breaks else value(present), step
         if first > cost:
             return Worth(True, first, 0.0)
         while lag <= LONGEST * step and value(present + lag) <= cost:
@@ -520,10 +522,12 @@ class Monitored:
             return Stop(False, math.inf, math.nan, "there are too few measurements.")
         present, _, best, X = self._contenders(now, context)
         noise = float(log.strategy.model_noise(log.state).sqrt())
-        most = max(_excess(gain(log.strategy, log.state, x, best, present)) for x in X[1:])
+        most = max(_excess(gain(log.strategy, log.state, x, best.X, present)) for x in X)
         static, stop = static_chance(log.strategy, log.state), False
         if static < 1 - STATIC or self.drifted():
             reason = "never: the process changes; hold the best setting, see worth_measuring()."
+        elif best.breaks:
+            reason = "no setting keeps the limits with the probability that a recommendation needs."
         elif static < STATIC:
             reason = f"the process may drift, with probability {1 - static:.2f}."
         else:
@@ -579,16 +583,24 @@ class Monitored:
 
     def _contenders(
         self, now: When, context: Condition
-    ) -> tuple[float | None, Tensor | None, Tensor, Tensor]:
-        """The present time, the context, the best setting, and all settings that may be better."""
+    ) -> tuple[float | None, Tensor | None, Best, Tensor]:
+        """The present time, the context, the best setting, and all settings that may be better.
+
+        The settings keep all limits on outcomes, and are likely to succeed; the best is the first.
+        """
         record, log = self._record, self._record.log
         row, present = self._context(context), self._present(now)
         if not log.answers or not bool(log.strategy.predicts(log.state)):
             raise InputDataError("there are too few measurements for predictions; measure first.")
-        best = log.best(present, row, None, record.moves).X
+        best = log.best(present, row, None, record.moves)
         generator = torch.Generator().manual_seed(0)  # the loop's own numbers are for its choices
         chosen = record.choice(present, row, None, generator).X
-        return present, row, best, contenders(log.state, best, chosen)
+        X, own = contenders(log.state, best.X, chosen), log.strategy
+        kept = own.kept(log.state, present) if isinstance(own, Outcomes) else None
+        if (feasible := all_of(log.success(present), kept)) is not None:
+            good = feasible.strict().allowed(X.unsqueeze(0))[0]
+            X = torch.cat([X[:1], X[1:][good[1:]]])
+        return present, row, best, X
 
 
 def _excess(move: Gain) -> float:

@@ -31,7 +31,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.state import Consultation, Suggestion
-from botorch_tv.validation import plain
+from botorch_tv.validation import noted, plain
 
 RECENT = 50
 """Number of newest measurements that determine when an open suggestion is lost."""
@@ -103,13 +103,11 @@ class Record(NamedTuple):
             source: Source of random numbers.
         """
         log, strategy = self.log, self.log.strategy
-        retry = isinstance(strategy, Adaptive)
-        if isinstance(strategy, Outcomes):
-            retry = isinstance(strategy.model, Adaptive) and not strategy.safe
+        model = strategy.model if isinstance(strategy, Outcomes) else strategy
+        retry = isinstance(model, Adaptive)
         waiting = [(row.planned_for, row.point) for row in self.waiting.values()]
-        moves = self.moves
         return log.choice(
-            now, waiting, fixed, retry=retry, context=context, moves=moves, generator=source
+            now, waiting, fixed, retry=retry, context=context, moves=self.moves, generator=source
         )
 
     @property
@@ -118,7 +116,7 @@ class Record(NamedTuple):
         rows = [*self.log.answers, *self.open.values()]
         if not rows or self.max_step is self.move_cost is None:
             return None
-        newest = max(rows, key=lambda row: (row.known, row.arrival == OPEN, row.number))
+        newest = max(rows, key=lambda row: (row.time, row.known, row.arrival == OPEN, row.number))
         return Moves(newest.point, self.max_step, self.move_cost)
 
     def asking(
@@ -136,24 +134,22 @@ class Record(NamedTuple):
         log, strategy, state = self.log, self.log.strategy, self.log.state
         fits = (p for p in self.queue if not fixed or units.moved(p, fixed, state)[0] == p)
         queue, queued = list(self.queue), next(fits, None)
-        try:
+        with noted(f"Loop: while choosing suggestion {self.asked + 1}."):
             if queued is None:
                 made = self.choice(now, context, fixed, source)
             else:
                 queue.remove(queued)
                 X = with_context(like(state).new_tensor(queued), context)
+                now = log.later(state) if now is None else now
                 made = strategy.suggestion_at(state, X, now=now)
-        except Exception as error:
-            error.add_note(f"Loop: while choosing suggestion {self.asked + 1}.")
-            raise
         if self.waiting:
             predicted = log.quiet.suggestion_at(state, made.X, now=made.time)
             made = made._replace(mean=predicted.mean, sd=predicted.sd, keeps=predicted.keeps)
-        kept = math.nan if made.keeps is None else float(made.keeps.prod())
+        kept = () if made.keeps is None else [p for p in made.keeps.tolist() if p == p]
         predicts = bool(strategy.predicts(state))
         moments = (float(made.mean), float(made.sd), float(made.sqrt_beta)) if predicts else None
         number, time, known = self.asked + 1, float(made.time), len(log.answers)
-        point, keeps = tuple(units.rounded(made.X).tolist()), None if math.isnan(kept) else kept
+        point, keeps = tuple(units.rounded(made.X).tolist()), math.prod(kept) if kept else None
         arm = None if made.index is None else int(made.index)
         row = Measurement(number, point, arm, time, time, known, moments, keeps=keeps)
         opened = {**self.open, number: row}
@@ -161,8 +157,7 @@ class Record(NamedTuple):
 
     def unsuggested(self, point: Point, arm: int | None, time: float) -> Measurement:
         """The row of a measurement that was not suggested, with the next of -1, -2, ..."""
-        rows = (*self.log.answers, *self.superseded)
-        number = min([0, *(row.number for row in rows)]) - 1
+        number = min([0, *(row.number for row in (*self.log.answers, *self.superseded))]) - 1
         return Measurement(number, point, arm, time, time, len(self.log.answers), None)
 
     def answered(self, row: Measurement, y: Values, time: float, noise: Values) -> Record:

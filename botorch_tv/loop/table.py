@@ -448,7 +448,7 @@ def limits_text(best: Best, strategy: Strategy) -> str:
     none = f"No setting keeps all limits now with probability {strategy.recommended:g}; "
     none += "this is the likeliest to keep them. "
     text = f"Probability that this setting keeps the limits: {', '.join(each)}."
-    return none * best.breaks + text
+    return none * best.breaks + text.replace("(nan)", "(no prediction yet)")
 
 
 def _measured_text(record: Record, units: Units) -> str:

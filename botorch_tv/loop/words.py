@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from botorch.exceptions import InputDataError
 
 from botorch_tv.loop.input import FAILED, as_number, as_truth, parameters_of
-from botorch_tv.loop.log import OpenBox, Problem, Values
-from botorch_tv.strategies.adaptive import Adaptive
+from botorch_tv.loop.log import OpenBox, Problem, Values, Wishes
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
-from botorch_tv.strategies.outcomes import CONFIDENCE, RECOMMENDED, Outcomes
+from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.presets import adaptive_gp_ucb
 from botorch_tv.strategies.process_strategy import ProcessStrategy
 from botorch_tv.strategies.protocol import Strategy
@@ -30,8 +30,7 @@ def stated(
     objective: Texts,
     constraints: Texts,
     confidence: float | None,
-    safe: float | None,
-    stepped: bool,
+    wishes: Wishes,
 ) -> tuple[Strategy, Domain]:
     """The strategy and the domain for an objective and constraints.
 
@@ -42,8 +41,7 @@ def stated(
         objective: As for :class:`Loop`.
         constraints: As for :class:`Loop`.
         confidence: As for :class:`Loop`.
-        safe: As for :class:`Loop`.
-        stepped: Whether there is a largest step.
+        wishes: How careful it is.
 
     Raises:
         ValueError: If the words do not fit each other, the strategy or the domain.
@@ -51,17 +49,16 @@ def stated(
     plain = strategy or adaptive_gp_ucb(maximize=maximize is not False)
     if objective is None and not constraints:
         problem = "Loop: confidence or safe is given without constraints; omit it."
-        require(confidence is None and safe is None, problem)
+        require(confidence is None and wishes.safe is None, problem)
         return plain, domain
     fix = "to minimise, write a minus, objective='-cost'."
-    both = objective is not None and maximize is not None
-    require(not both, f"Loop: objective and maximize are given; {fix}")
+    require(None in (objective, maximize), f"Loop: objective and maximize are given; {fix}")
     if not isinstance(strategy, ProcessStrategy | None):
         raise ValueError(
             f"Loop: objective and constraints need a strategy with a single model, not {strategy!r}"
         )
     named = parameters_of(domain)
-    parameters = {*(named or ())}
+    parameters = {*(named or ()), *(named.contexts if named is not None else ())}
     limits = parse_limits(constraints) if constraints else ()
     own = [limit for limit in limits if {*limit.names} <= parameters]
     outer = tuple(limit for limit in limits if limit not in own)
@@ -75,21 +72,17 @@ def stated(
         domain = kind({**named, **named.contexts}, context_dim=given, constraints=texts)
     if objective is None and not outer:
         return plain, domain
-    problem = "Loop: safe is the probability of keeping limits on outcomes"
-    alone = safe is None or (confidence is None and bool(outer))
-    require(alone, f"{problem}; give such constraints, and no confidence.")
+    alone = wishes.safe is None or (confidence is None and bool(outer))
+    require(alone, "Loop: safe needs constraints on outcomes, and replaces confidence; omit that.")
     if objective is None:
         raise ValueError(
             f"Loop: the constraints {[limit.text for limit in outer]} have outcomes with names, "
             "but the objective has none; give objective='yield', and tell {'yield': 80, ...}."
         )
     made = Problem(parse_objectives(objective), outer)
-    twice = [name for name in made.names if name in parameters]
-    require(not twice, f"Loop: {', '.join(twice)} is a parameter and an outcome; rename one.")
-    # With small steps nothing is measured far away, and all choices are near the limits.
-    usual = RECOMMENDED if stepped else CONFIDENCE
-    model, least = strategy or Adaptive(), confidence or safe or usual
-    return made.outcomes(model=model, confidence=least, safe=safe is not None), domain
+    twice = ", ".join(name for name in made.names if name in parameters)
+    require(not twice, f"Loop: {twice} is a parameter or context, and an outcome; rename one.")
+    return made.outcomes(strategy or adaptive_gp_ucb(), wishes, confidence), domain
 
 
 def outcomes_of(strategy: Strategy) -> tuple[str, ...]:
@@ -128,7 +121,11 @@ def as_values(strategy: Strategy, y: Any, ok: object = True, what: str = "y") ->
             "without those that are missing; for a failed measurement pass ok=False."
         )
     fix = "omit an outcome that was not measured."
-    return tuple(as_number(name, y[name], fix) if name in y else math.nan for name in names)
+    found = {name: as_number(name, value, fix) for name, value in y.items()}
+    for own in strategy.expressions if isinstance(strategy, Outcomes) and what == "y" else ():
+        if {*(own.names or ())} <= {*y} and not math.isfinite(value := own.value(found)):
+            raise InputDataError(f"{own.text} is {value} at {shown(y)}; {fix}")
+    return tuple(found.get(name, math.nan) for name in names)
 
 
 def objective_of(strategy: Strategy, values: Values) -> float:
@@ -153,12 +150,18 @@ def problem_data(strategy: Strategy) -> dict[str, Any] | None:
     }
 
 
-def strategy_from(content: Mapping[str, Any]) -> Strategy:
-    """The default strategy for the words in a file."""
+def strategy_from(content: Mapping[str, Any], strategy: Strategy | None) -> Strategy:
+    """The strategy for the words in a file.
+
+    Args:
+        content: The content of the file.
+        strategy: The strategy, or the model of each outcome; None for the default.
+    """
     problem = content.get("problem")
-    if problem is None:
-        return adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
+    if problem is None or not isinstance(strategy, ProcessStrategy | None):
+        return strategy or adaptive_gp_ucb(maximize=content["strategy"]["maximize"] is not False)
     names, limits = tuple(problem["outcomes"]), problem["constraints"]
     objectives = parse_objectives(problem["objective"], names)
     made = Problem(objectives, parse_limits(limits, names) if limits else ())
-    return made.outcomes(names=names, confidence=problem["confidence"], safe=problem["safe"])
+    wishes, model = Wishes(problem["safe"] or None), strategy or adaptive_gp_ucb()
+    return replace(made.outcomes(model, wishes, problem["confidence"]), names=names)

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -36,6 +36,7 @@ from botorch_tv.loop.log import (
     Measurement,
     MeasurementLog,
     Problem,
+    Wishes,
     like,
     trial_log,
 )
@@ -54,8 +55,10 @@ from botorch_tv.optuna.trials import (
 )
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.expressions import parse_limits, parse_objectives
+from botorch_tv.strategies.feasible import Cost
 from botorch_tv.strategies.gp_strategy import GPStrategy
 from botorch_tv.strategies.mixed_search import MixedSearch
+from botorch_tv.strategies.near import Moves
 from botorch_tv.strategies.outcomes import Outcomes
 from botorch_tv.strategies.parameters import Number
 from botorch_tv.strategies.protocol import Strategy
@@ -147,7 +150,8 @@ class DriftSampler(BaseSampler):
     **Constraints and several objectives.** Every constraint and every objective is predicted; see
     :class:`~botorch_tv.strategies.Outcomes`. A constraint, by ``trial.set_constraint`` or
     ``constraints_func``, is kept if its value is at most 0; it may be missing. Points are chosen
-    that keep all constraints with probability 0.9, if there are any.
+    that keep all constraints with probability 0.5 (0.9 with ``max_step``), if there are any, and
+    recommended with probability 0.9; ``safe`` replaces these.
 
     **Parameters.** Floats, integers and categorical parameters are modelled if all complete trials
     have them; other parameters are sampled independently. A parameter that is added to a study is
@@ -190,9 +194,22 @@ class DriftSampler(BaseSampler):
         independent_sampler: Sampler for the first trial, and for parameters that are not in all
             trials; by default a random sampler.
         warn_independent_sampling: Whether to log the use of ``independent_sampler``.
+        safe: Probability with which every trial must keep all constraints, such as 0.99, as for
+            :class:`~botorch_tv.Loop`. The first trial must be at a setting that is known to be
+            safe: enqueue it, and set its constraints. Before it is complete, other trials are
+            refused. With ``safe`` or ``max_step`` the strategy chooses the first trials, too, and
+            no restricted parameter is sampled independently.
+        max_step: The largest difference between a trial and the newest other trial that has started
+            or ended, ``{"speed": 0.5}``, in the units of the parameters. Values that
+            ``enqueue_trial`` or a ``PartialFixedSampler`` fixes are not restricted.
+        move_cost: The cost of a move from the newest other trial, in the units of the objective, as
+            for :class:`~botorch_tv.Loop`; also in :func:`best_now`. A function takes two dicts.
 
     Raises:
-        ValueError: If an argument is of the wrong type or out of range.
+        ValueError: If an argument is of the wrong type or out of range. When a trial is suggested,
+            if ``safe`` has no first trial, or if no trial has a parameter that ``max_step`` or
+            ``move_cost`` names.
+        InputDataError: As for ``max_step`` and ``move_cost`` of :class:`~botorch_tv.Loop`.
 
     Example:
         >>> study = optuna.create_study(sampler=DriftSampler(), storage="sqlite:///line.db")
@@ -213,6 +230,9 @@ class DriftSampler(BaseSampler):
         lost_after: timedelta | None = None,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
+        safe: float | None = None,
+        max_step: Mapping[str, float] | None = None,
+        move_cost: Cost | None = None,
     ) -> None:
         require(
             isinstance(strategy, Strategy | None) and not isinstance(strategy, Outcomes),
@@ -226,6 +246,7 @@ class DriftSampler(BaseSampler):
             "committee member that made the suggestion. Optuna stores neither experts' answers nor "
             "committee members; use ask and tell of the strategy.",
         )
+        self._wishes = Wishes(safe, max_step, move_cost).checked()
         self._strategy = strategy
         keys = (context,) if isinstance(context, str) else tuple(context)
         self._clock = TrialClock(time_key, unit, keys)
@@ -299,7 +320,8 @@ class DriftSampler(BaseSampler):
         Raises:
             ValueError: If the trial has no time or no context.
         """
-        if param_name in modelled(study.get_trials(deepcopy=False), self._startup):
+        found = modelled(study.get_trials(deepcopy=False), self._startup)
+        if self._wishes.safe or param_name in {*found, *(self._wishes.max_step or ())}:
             return self._suggested(study, trial, {param_name: param_distribution})[param_name]
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if self._warns and len(complete) >= self._startup and not param_distribution.single():
@@ -357,7 +379,7 @@ class DriftSampler(BaseSampler):
             return space.params(torch.empty(0, device="cpu"))
         now = self._clock.begun(trial)
         data = self._data(study, space)
-        if not data.begins:
+        if not (data.begins or self._wishes.safe or self._wishes.max_step):
             seed, first = self._number(0, "spread") % 2**31, trial.number
             open_points = {space.point_of(other) for other in data.running}
             return space.params(MixedSearch(space).unused(first, seed, open_points))
@@ -371,18 +393,19 @@ class DriftSampler(BaseSampler):
         living = present_trials(study.get_trials(deepcopy=False), self._lost_after)
         names = sorted({name for trial in living for name in constraints_of(trial)})
         own, columns = (study.directions, names), space.columns + len(self._clock.keys)
-        learns = self._strategy is None and columns > MOST_COLUMNS
+        learns, costs = self._strategy is None and columns > MOST_COLUMNS, self._wishes.move_cost
+        others = len(study.directions) + len(names) + len(self._clock.keys) + (costs is not None)
         require(
-            not learns or len(study.directions) + len(names) + columns == 1 + space.columns,
+            not learns or others == 1,
             f"DriftSampler: the parameters have {columns} columns, but up to {MOST_COLUMNS} are "
-            "supported with constraints, several objectives or a context; give a strategy.",
+            "supported with constraints, more objectives, context or move_cost; give a strategy.",
         )
         if log is None or before is not space or problem != own:
             signs = ["" if way == StudyDirection.MAXIMIZE else "-" for way in study.directions]
             objectives = parse_objectives([f"{sign}value{n}" for n, sign in enumerate(signs)])
             limits = parse_limits([f"c{n} <= 0" for n in range(len(names))]) if names else ()
             model = self._strategy or default_strategy(columns)
-            strategy = Problem(objectives, limits).strategy(model)
+            strategy = Problem(objectives, limits).strategy(model, self._wishes)
             log = trial_log(strategy, space, len(self._clock.keys))
         rows = rows_of(living, space, self._clock, names)
         valued = [row for row in rows if row.y is not None and not isinstance(row, Censored)]
@@ -393,7 +416,7 @@ class DriftSampler(BaseSampler):
             between = median(b.time - a.time for a, b in pairwise(valued[:UNIT_FROM]))
             unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
         begins = len(rows) >= self._startup and len(valued) >= min(self._startup, FIRST)
-        if begins:
+        if begins or self._wishes.safe or self._wishes.max_step:
             ended = [row for row in rows if row.y is not None or not isinstance(row, Censored)]
             log = log.changed([in_unit(row, unit) for row in ended], OLDEST)
         self._before = (log, space, own)
@@ -401,6 +424,23 @@ class DriftSampler(BaseSampler):
         placed = [trial for trial in running if space.point_of(trial) is not None]
         undecided = [trial for trial in running if not space.by_name.keys() <= trial.params.keys()]
         return StudyData(log, space, unit, len(valued), begins, placed[-RECENT:], undecided)
+
+    def _moves(self, study: Study, space: StudySpace, held: Collection[str] = ()) -> Moves:
+        """The steps and costs of moves from the newest value of each parameter.
+
+        A name that no trial has is refused after the first complete trial.
+
+        Args:
+            study: The study.
+            space: The modelled parameters.
+            held: Names of parameters that are held, at any distance.
+        """
+        trials = study.get_trials(deepcopy=False)
+        values = {name: value for trial in trials for name, value in trial.params.items()}
+        newest, lacking = space.placed(values)
+        begun = any(trial.state == TrialState.COMPLETE for trial in trials)
+        others = (values.keys() if begun else self._wishes.names) - space.by_name.keys()
+        return self._wishes.moves(newest, lacking | others | {*held})
 
     @without_gradients
     def _choice(self, study: Study, data: StudyData, trial: FrozenTrial, now: float) -> Tensor:
@@ -416,12 +456,14 @@ class DriftSampler(BaseSampler):
             fixed = fixed | other.system_attrs.get("fixed_params", {}) | other.params  # enqueued
             held, number = space.held(fixed), self._number(other.number, "choice") % 2**63
             source = torch.Generator().manual_seed(number)
-            made = log.choice(present, running, held, retry=retry, context=row, generator=source)
-            return made.X[: space.columns]
+            moves = self._moves(study, space, held)
+            return log.choice(
+                present, running, held, retry=retry, context=row, moves=moves, generator=source
+            ).X
 
         for other in [other for other in data.undecided if other.number < trial.number][-3:]:
-            running.append((present, (*asked(other).tolist(), *context)))
-        return asked(trial)
+            running.append((present, tuple(asked(other).tolist())))
+        return asked(trial)[: space.columns]
 
     def _number(self, trial: int, purpose: str) -> int:
         """A random integer that depends on the seed, a trial and a purpose."""
@@ -501,8 +543,8 @@ def best_now(
             if the sampler is not a ``DriftSampler``, if too few trials have a value, if a context
             is missing or unknown, or if every setting is more likely to fail than to succeed.
     """
-    data, present, row = _prepared("best_now", study, sampler, now, context)
-    best, (center, scale, _, _) = data.log.best(present, row), data.unit
+    data, present, row, moves = _prepared("best_now", study, sampler, now, context)
+    best, (center, scale, _, _) = data.log.best(present, row, None, moves), data.unit
     require(
         not best.fails,
         "best_now: every setting is more likely to fail than to succeed; run more trials.",
@@ -529,7 +571,7 @@ def pareto_now(
     Raises:
         ValueError: If the study has a single objective, or as for :func:`best_now`.
     """
-    data, present, row = _prepared("pareto_now", study, sampler, now, context)
+    data, present, row, _ = _prepared("pareto_now", study, sampler, now, context)
     return [
         ParetoNow(data.space.params(X[: data.space.columns]), [*mean.values()], [*sd.values()])
         for X, mean, sd in data.log.pareto(present, row, TRADES)
@@ -538,8 +580,8 @@ def pareto_now(
 
 def _prepared(
     name: str, study: Study, sampler: BaseSampler | None, now: Now, context: Context
-) -> tuple[StudyData, float, Tensor | None]:
-    """The data, the present time and the context, in the units of the model."""
+) -> tuple[StudyData, float, Tensor | None, Moves]:
+    """The data, the present time, the context and the moves, in the units of the model."""
     single = "a single objective", "best_now"
     has, fit = single if len(study.directions) == 1 else ("several objectives", "pareto_now")
     require(name == fit, f"{name}: the study has {has}; call {fit}(study).")
@@ -576,4 +618,5 @@ def _prepared(
         )
         fix = "give a number."
         row = tuple(require_number(key, context[key], "(-inf, inf)", fix) for key in keys)
-    return data, present, like(log.state).new_tensor(row) if row else None
+    moves = sampler._moves(study, data.space)
+    return data, present, like(log.state).new_tensor(row) if row else None, moves

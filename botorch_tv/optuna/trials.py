@@ -188,16 +188,14 @@ class StudySpace(Space):
     def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
         """The point of a trial, `D`; None if a value is missing or has no place in this space.
 
-        A number outside its range has a coordinate outside [0, 1]. Points of finished trials are
-        cached, because Optuna returns the same objects again.
+        See :meth:`placed`. Points of finished trials are cached, because Optuna returns the same
+        objects again.
         """
         before = self._points.get(trial.number)
         if before is not None and before[0] is trial:
             return before[1]
-        try:
-            point = self.point(trial.params)
-        except (KeyError, TypeError, ValueError):  # such as a zero on a logarithmic scale
-            point = None
+        placed, lacking = self.placed(trial.params)
+        point = None if lacking else placed
         if trial.state.is_finished():
             self._points[trial.number] = (trial, point)
         return point

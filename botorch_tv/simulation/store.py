@@ -36,7 +36,7 @@ from botorch_tv.files import write_new, write_whole
 from botorch_tv.identity import differences, libraries, require_format
 from botorch_tv.simulation.datasets import BlockMoments
 from botorch_tv.simulation.settings import Arrays, StudySettings, error_of, scatter_of
-from botorch_tv.validation import require
+from botorch_tv.validation import noted, require
 
 FORMAT = 5
 """Number of the format of folders; it increases if studies in older folders cannot be resumed."""
@@ -158,14 +158,11 @@ class Store:
         members: dict[str, Any] = {**block, "study": self._digests[label], "first": chunk.start}
         np.savez(packed, **members)
         file = next(self._files(label, chunk))
-        try:
+        with noted(
+            f"run_study: {file} could not be written. Blocks finished earlier are intact: free "
+            "some space, and repeat the call, which resumes from these blocks."
+        ):
             write_whole(file, lambda opened: opened.write(packed.getbuffer()))
-        except OSError as error:
-            error.add_note(
-                f"run_study: {file} could not be written. Blocks finished earlier are intact: free "
-                "some space, and repeat the call, which resumes from these blocks."
-            )
-            raise
 
     @contextmanager
     def claim(self, chunk: range, patience: float, stop: Event) -> Iterator[bool]:

@@ -123,8 +123,7 @@ class _Sequence:
         self._ahead = torch.empty(stream.trials, 0, device=stream.device)
         self._until = 0  # index of the last variate drawn ahead, plus 1
         self._blocks = torch.empty(stream.trials, 0, 0, device=stream.device)
-        self._begins: dict[int, int] = {}  # block by the index of its first variate
-        self._room = 0
+        self._begins = range(0)  # index of the first variate of each block
 
     def following(self, event_shape: tuple[int, ...]) -> Tensor:
         """The next variates, `trials x event_shape`, float64; the caller may overwrite them."""
@@ -142,7 +141,7 @@ class _Sequence:
     def leading_ahead(self, wanted: int, room: int) -> Tensor:
         """The variates of several calls of :meth:`leading`, `trials x calls x wanted`."""
         block = self._block(wanted, room)
-        self._next = max(self._begins) + self._room
+        self._next = self._begins.stop
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
@@ -153,20 +152,18 @@ class _Sequence:
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2
-        cached = (self._room, self._blocks.shape[-1]) == (room, paired)
+        cached = (self._begins.step, self._blocks.shape[-1]) == (room, paired)
         if not cached or begin not in self._begins:
             before = self._blocks.shape[1] if cached else 0
             calls = max(1, min(2 * before, self._most // max(paired, 1)))
-            begins = range(begin, begin + calls * room, max(room, 1))
-            self._begins = {number: place for place, number in enumerate(begins)}
-            self._room = room
+            self._begins = range(begin, begin + calls * room, room)
             device = self._stream.device
-            numbers = torch.tensor(list(begins), device=device).unsqueeze(-1)
+            numbers = torch.tensor(self._begins, device=device).unsqueeze(-1)
             numbers = (numbers + torch.arange(paired, device=device)).flatten()
             drawn = self._draw(*self._trial_keys(), numbers)
             self._blocks = drawn.view(self._stream.trials, -1, paired)
         self._next = begin + room
-        return self._blocks[:, self._begins[begin] :, :wanted]
+        return self._blocks[:, self._begins.index(begin) :, :wanted]
 
     def _trial_keys(self) -> tuple[Tensor, Tensor]:
         if self._keys is None:

@@ -39,7 +39,7 @@ from botorch_tv.gp.process import Process
 from botorch_tv.gp.random import Draws
 from botorch_tv.strategies.arguments import Measured, fingerprinted
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.candidates import Decision
+from botorch_tv.strategies.candidates import Decision, measured_points
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.feasible import Asked
 from botorch_tv.strategies.process_strategy import ProcessStrategy
@@ -258,6 +258,9 @@ class Adaptive(ProcessStrategy):
         good = log.noise.tensor().isfinite()
         pending = ~running.units.ready.view(state.time.shape) & good.any(-1)
         y = log.y.tensor() if self.maximize else -log.y.tensor()
+        if asked.feasible is not None:
+            allowed = good & asked.feasible.allowed(measured_points(state)).view_as(good)
+            good = torch.where(allowed.any(-1, keepdim=True), allowed, good)
         index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
         choice, domain = log.choice.tensor(), state.domain
         if not isinstance(domain, Box):

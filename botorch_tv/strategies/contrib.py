@@ -312,7 +312,3 @@ class RestartedExp3(RestartedOnGrid):
         if after.rounds % self.period == 0:
             log_weights = torch.zeros_like(log_weights)
         return after._replace(memory=(*after.memory[:-1], log_weights)), info
-
-    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        arms: int = state.basis.variance.shape[-1]
-        return super().numbers_per_trial(state, horizon, trials) + arms

@@ -63,7 +63,7 @@ def near(state: State, at: Setting, reach: Setting) -> State:
     for name, number, value, step in _steps(search.space, at, reach):
         before_low, before_high = ranges.get(name, (number.low, number.high))
         low, high = max(before_low, value - step), min(before_high, value + step)
-        low, high = number.between(low, high, own.dtype)
+        low, high = number.between(low, high, own.dtype) if low <= high else (1.0, 0.0)
         if low > high:
             raise InputDataError(
                 f"no value of {name} lies within {step:g} of {value:g} and in its range; allow a "
@@ -153,7 +153,8 @@ def _steps(
             f"the parameters {', '.join(sorted(numbers))}."
         )
     if not isinstance(at, Mapping):
-        at = space.params(torch.as_tensor(at, dtype=torch.float64, device="cpu"))
+        X = at if isinstance(at, Tensor) else torch.tensor(at, dtype=torch.float64, device="cpu")
+        at = space.read(X.cpu(), outside=True)  # the ranges may have changed since
     for name, step in reach.items():
         most = require_number(f"step of {name}", step, "[0, inf]", "give a number.")
         yield name, numbers[name], space.by_name[name].position(at[name]), most

@@ -426,9 +426,12 @@ class Outcomes(Composed):
             bounds.append(Bound(posterior, ready, edge, limit.upper, factor, noise))
         return Kept(bounds, self.confidence)
 
-    def _around(self, state: State) -> Around | None:
-        """Where a safe strategy may choose before it has predictions; None once it has."""
-        if not self.safe or not self.limits:
+    def _around(self, state: State, strict: bool) -> Around | None:
+        """Where a safe strategy may choose before it has predictions; None once it has.
+
+        Any strategy may then recommend (``strict``) only near settings that violated no limit.
+        """
+        if not self.limits or not (self.safe or (strict and state.rounds)):
             return None
         by_text = self._by_text(state)
         every = [by_text[limit.expression.text] for limit in self.limits]
@@ -438,13 +441,14 @@ class Outcomes(Composed):
         if not state.rounds:
             raise InputDataError(
                 "a safe strategy needs a first measurement at a setting that is known to be safe; "
-                "give start= to a Loop, or tell the strategy's suggestion_at() of this setting."
+                "give start= to a Loop, attach a trial in Ax, enqueue a trial in Optuna, or "
+                "tell the strategy's suggestion_at() of this setting."
             )
         trials, domain = state.time.numel(), state.domain
         use = torch.ones(trials, state.rounds, dtype=torch.bool, device=state.time.device)
         for limit, (_, own) in zip(self.limits, every):
             y, noise = (part.tensor().reshape(trials, -1) for part in own.history[1:3])
-            use &= limit.keeps(y) & noise.isfinite()
+            use &= torch.where(noise.isfinite(), limit.keeps(y), not self.safe)
         use[:, 0] |= ~use.any(-1)  # the setting that is said to be safe
         X = measured_points(state)[..., : domain.dim]
         lower, upper = corners_of(domain).to(X)
@@ -465,7 +469,7 @@ class Outcomes(Composed):
     ) -> Asked:
         """What is asked, among points that succeed, keep all limits and are near safe settings."""
         success = asked.feasible or self.success(state, asked.now)
-        feasible = all_of(success, kept, self._around(state))
+        feasible = all_of(success, kept, self._around(state, strict))
         if strict and feasible is not None:
             feasible = feasible.strict()
         return asked._replace(feasible=feasible)

@@ -168,8 +168,8 @@ class BoxParameter:
         """The smallest and the largest value of this parameter in an interval.
 
         Args:
-            low: Lower end of the interval.
-            high: Upper end of the interval.
+            low: Lower end of the interval, at most the largest value.
+            high: Upper end of the interval, at least the smallest value.
             dtype: Dtype of the domain, float64 or float32.
 
         Returns:
@@ -517,6 +517,24 @@ class Space:
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
         """The point that represents given values, `D` numbers."""
         return tuple(n for name, axis in self.by_name.items() for n in axis.unit(params[name]))
+
+    def placed(self, values: Mapping[str, Any]) -> tuple[tuple[float, ...], set[str]]:
+        """The point of values of which some may be missing; the parameters without a place.
+
+        A number outside its range has a coordinate outside [0, 1]. A parameter whose value is
+        missing, or is no value of this space, has the coordinates 0.5.
+
+        Args:
+            values: Values by name, which may include other names.
+        """
+        point, lacking = list[float](), set[str]()
+        for name, axis in self.by_name.items():
+            try:
+                point += axis.unit(values[name])
+            except (KeyError, TypeError, ValueError):  # such as 0 on a logarithmic scale
+                point += [0.5] * axis.columns
+                lacking.add(name)
+        return tuple(point), lacking
 
     def params(self, point: Tensor) -> dict[str, Any]:
         """The values whose point is nearest to a given point, `D`."""

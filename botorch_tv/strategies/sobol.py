@@ -39,10 +39,8 @@ def importance(strategy: Strategy, state: State, *, now: float | Tensor | None =
     """
     X = _points(state)
     mean = strategy.posterior(state, X.unsqueeze(-2), now=now).mean[..., 0].squeeze(-1)
-    effects = torch.stack([_effect(mean, part) for part in _parts(state.domain, X)], -1)
-    if isinstance(state.domain, Box):  # means over few of all points differ by chance
-        within = (mean.var(0, correction=0).unsqueeze(-1) - effects) / (len(X) - BINS)
-        effects = (effects - (BINS - 1) * within).clamp_min(0)
+    sampled = isinstance(state.domain, Box)
+    effects = torch.stack([_effect(mean, part, sampled) for part in _parts(state.domain, X)], -1)
     total, size = effects.sum(-1, keepdim=True), mean.square().amax(0).unsqueeze(-1)
     constant = total <= torch.finfo(total.dtype).eps * size
     return torch.where(constant, 1 / effects.shape[-1], effects / total)
@@ -72,12 +70,14 @@ def _parts(domain: Domain, X: Tensor) -> list[Tensor]:
     return list(torch.split(X, domain.sizes if isinstance(domain, Box) else 1, -1))
 
 
-def _effect(mean: Tensor, part: Tensor) -> Tensor:
+def _effect(mean: Tensor, part: Tensor, sampled: bool) -> Tensor:
     """Variance of the means in intervals of a parameter's values, `batch_shape`.
 
     Args:
         mean: Means at n points, `n x batch_shape`.
         part: The columns of the parameter, `n x batch_shape x k`.
+        sampled: Whether the points are few of all points, so that means differ by chance. The part
+            of the variance that is expected by chance is subtracted.
     """
     rows = part.reshape(-1, part.shape[-1])
     level: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
@@ -87,4 +87,7 @@ def _effect(mean: Tensor, part: Tensor) -> Tensor:
     inside = one_hot(level.view(mean.shape), count).to(mean)
     number = inside.sum(0)
     own = (inside * mean.unsqueeze(-1)).sum(0) / number.clamp_min(1)
-    return (number * (own - mean.mean(0).unsqueeze(-1)).square()).sum(-1) / len(mean)
+    effect = (number * (own - mean.mean(0).unsqueeze(-1)).square()).sum(-1) / len(mean)
+    levels = (number > 0).sum(-1) if sampled else torch.ones_like(effect)  # 1 subtracts nothing
+    within = (mean.var(0, correction=0) - effect) / (len(mean) - levels).clamp_min(1)
+    return (effect - (levels - 1) * within).clamp_min(0)

@@ -261,7 +261,6 @@ class CartPole(TimeVaryingTestFunction):
         return X[..., :4] * X.new_tensor(SCALES)
 
     def optimizers_at(self, t: float) -> Tensor:
-
         phase = self._phase(self._times(t))
         return (self._optimal_gains[phase] / self._optimal_gains.new_tensor(SCALES)).unsqueeze(0)
 

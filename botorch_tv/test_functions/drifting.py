@@ -194,7 +194,6 @@ class DriftingFunction(TimeVaryingTestFunction):
         return self._path(self._times(t))
 
     def optimizers_at(self, t: float) -> Tensor:
-
         lower, upper = self.spatial_bounds
         path = self.path(t)
         others = self._other_optimizers() + (path - self._optimizer)

@@ -171,7 +171,6 @@ class MarkovFunction(TimeVaryingTestFunction):
         self._forget_optima()
 
     def optimizers_at(self, t: float) -> Tensor:
-
         rounds = self._rounds(self._times(t)).expand(self.batch_shape)
         self._solve(rounds)
         numbers = rounds.reshape(*self.batch_shape, 1, 1)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.drawing import BLACK, COLORS, GRAY, draw_round_axis, lighten, panel, written
+from botorch_tv.drawing import BLACK, COLORS, GRAY, canvas, draw_round_axis, lighten, written
 from botorch_tv.simulation.plots.curves import (
     draw_curves,
     fit_scale,
@@ -29,7 +29,6 @@ from botorch_tv.theory.horizon import largest_constant, smallest_constant
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["Bound", "plot_bounds", "plot_mismatch", "plot_orders"]
@@ -43,8 +42,6 @@ def plot_bounds(
     bounds: Mapping[str, Bound],
     strategy: str | None = None,
     path: str | os.PathLike[str] | None = None,
-    *,
-    ax: Axes | None = None,
 ) -> Figure:
     """Cumulative regret of one strategy in all trials, with upper bounds.
 
@@ -57,18 +54,17 @@ def plot_bounds(
         bounds: The bounds to draw: a mapping from labels to functions, with at least 1 entry.
         strategy: Label of the strategy; None for the first strategy of the study.
         path: File for the picture; the extension of the file name selects the format.
-        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
-        ValueError: If there is no bound to draw, if the strategy is not in the study, or if both
-            ``path`` and ``ax`` are given.
+        ValueError: If there is no bound to draw, or if the strategy is not in the study.
     """
     label, horizons, drawn = _evaluated(result, strategy, bounds)
     regret = np.cumsum(result.regret.sel(strategy=label).values, axis=-1)  # `trials x rounds`
     curve, _ = regret_curves(result, normalized=False)[label]
     trivial = horizons * float(result.regret.sel(strategy=label).max())
     regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve))
-    figure, axes = panel(ax, path, 8.5, 4.8)
+    figure = canvas(8.5, 4.8)
+    axes = figure.subplots()
     color, _ = line_styles(result.strategies)[label]
     axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
@@ -81,7 +77,7 @@ def plot_bounds(
     axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
     axes.legend(frameon=False, fontsize=8.5)
     lighten(axes)
-    return written(figure, path) if ax is None else figure
+    return written(figure, path)
 
 
 def plot_orders(
@@ -91,7 +87,6 @@ def plot_orders(
     path: str | os.PathLike[str] | None = None,
     *,
     lower: Mapping[str, Bound] | None = None,
-    ax: Axes | None = None,
 ) -> Figure:
     """Normalised regret of one strategy, and orders of growth scaled to touch the regret curve.
 
@@ -108,11 +103,9 @@ def plot_orders(
         path: File for the picture; the extension of the file name selects the format.
         lower: The lower orders with constant 1, for example :func:`markov_lower_bound`: a mapping
             from labels to functions.
-        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
-        ValueError: If there is no order to draw, if the strategy is not in the study, or if both
-            ``path`` and ``ax`` are given.
+        ValueError: If there is no order to draw, or if the strategy is not in the study.
     """
     below = {} if lower is None else dict(lower)
     label, horizons, drawn = _evaluated(result, strategy, {**orders, **below})
@@ -132,14 +125,15 @@ def plot_orders(
     # Styles depend on labels without the fitted constants, because the constants differ between
     # studies.
     styles = dict(zip(curves, line_styles([label, *drawn]).values()))
-    figure, axes = panel(ax, path, 9.5, 4.4)
+    figure = canvas(9.5, 4.4)
+    axes = figure.subplots()
     draw_curves(axes, horizons, curves, styles)
     fit_scale(axes, [curves[label]], 0.1)
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, *(1.1 * float(mean[-1]) for mean, _ in curves.values())))
     name_curves(axes, curves, styles)
     axes.set(xlabel="round", ylabel="normalised regret $R_t / t$")
-    return written(figure, path) if ax is None else figure
+    return written(figure, path)
 
 
 def plot_mismatch(
@@ -148,7 +142,6 @@ def plot_mismatch(
     epsilons: Sequence[float] = (0.001, 0.01, 0.1, 0.3),
     noise: float = 0.02,
     longest: int = 100,
-    ax: Axes | None = None,
 ) -> Figure:
     """Bounds on the error in the standard deviation that a static model predicts, [ET] Figure 7.
 
@@ -161,12 +154,12 @@ def plot_mismatch(
         epsilons: Rates of change ε.
         noise: Noise variance σ², positive.
         longest: Largest number of rounds N since a reset.
-        ax: Axes to draw on; their figure is returned. If None, a new figure is created.
 
     Raises:
-        ValueError: If an argument is out of range, or if both ``path`` and ``ax`` are given.
+        ValueError: If an argument is out of range.
     """
-    figure, axes = panel(ax, path, 8.5, 4.8)
+    figure = canvas(8.5, 4.8)
+    axes = figure.subplots()
     N = torch.arange(1, longest + 1, dtype=torch.float64, device="cpu")
     trivial = sd_mismatch(N, epsilon=1.0, noise=noise)
     axes.plot(N, trivial, color=BLACK, linewidth=1.6, label="trivial bound")
@@ -180,7 +173,7 @@ def plot_mismatch(
     axes.set_ylim(0, 2 * float(trivial[-1]))
     axes.legend(frameon=False, fontsize=8.5)
     lighten(axes)
-    return written(figure, path) if ax is None else figure
+    return written(figure, path)
 
 
 def _evaluated(

@@ -643,6 +643,34 @@ def test_open_suggestions_of_a_finite_space_differ(rows):
     assert sorted(trial["n"] for trial in trials) == [1, 2, 3]
 
 
+def test_small_moves_in_batches_and_after_loading(tmp_path):
+    """A held value moves as in a loop; an abandoned trial was not set."""
+    client = client_of(max_step={"rate": 0.1, "layers": 1, "size": 1}, move_cost={"layers": 1})
+    before = {"hour": 0.0, "rate": 0.3, "layers": 3, "salt": "sea", "size": 4.0}
+    client.complete_trial(client.attach_trial(before), {"cost": 1.0})
+    index = client.attach_trial(before | {"rate": 0.9, "layers": 6})
+    client.mark_trial_abandoned(index)
+    path = str(tmp_path / "experiment.json")
+    for hour in (1.0, 2.0):
+        for index, each in client.get_next_trials(3, fixed_parameters={"hour": hour}).items():
+            assert abs(each["rate"] - before["rate"]) <= 0.1 * 1.0001
+            assert abs(each["layers"] - before["layers"]) <= 1
+            assert 0.5 <= each["size"] / before["size"] <= 2
+            client.complete_trial(index, {"cost": cost(each)})
+            before = each
+        client.save_to_json_file(path)
+        client = Client.load_from_json_file(path)
+    far = {"hour": 3.0, "layers": (before["layers"] + 2) % 6 + 1}
+    with pytest.raises(InputDataError, match=r"layers is held at ., but a limited step allows"):
+        client.get_next_trials(1, fixed_parameters=far)
+
+
+def test_functions_of_moves_are_not_saved(tmp_path):
+    client = client_of(LINE, "y", move_cost=lambda here, there: abs(here["x"] - there["x"]))
+    with pytest.raises(ValueError, match="a file has no functions; give move_cost numbers"):
+        client.save_to_json_file(str(tmp_path / "experiment.json"))
+
+
 @pytest.mark.parametrize("made", [adaptive_generation_strategy, time_varying_generation_strategy])
 def test_unknown_arguments_and_durations(made):
     for wrong in (3, timedelta(0)):
@@ -650,3 +678,16 @@ def test_unknown_arguments_and_durations(made):
             made("hour", lost_after=wrong)
     with pytest.raises(TypeError, match="did you mean lost_after"):
         made("hour", lost_afer=None)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"safe": 1}, "safe is 1, but it must lie strictly between 0 and 1"),
+        ({"max_step": {"x": -1}}, "step of x is -1, but"),
+        ({"move_cost": -1}, "move_cost of x is -1, but"),
+    ],
+)
+def test_wrong_words(words, message):
+    with pytest.raises(ValueError, match=message):
+        adaptive_generation_strategy("hour", **words)

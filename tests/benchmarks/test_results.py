@@ -6,6 +6,9 @@ import importlib
 import inspect
 import json
 import re
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_loader
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from scipy.stats import sem
 
 from benchmarks.paper.collect import PAGE, collect
 from benchmarks.paper.page import write_page
-from benchmarks.records import RESULTS
+from benchmarks.records import RESULTS, library_of
 from benchmarks.statistics.paired import ADAPTIVE, REGRET, standard_error, summary
 from botorch_tv.papers import EXPERIMENTS, worlds
 from tests.tools.api import PAGE as NAMES
@@ -185,3 +188,27 @@ def test_a_name_without_a_line_is_refused():
     for docstring in ("", "Two\nlines.", "long" * 30):
         with pytest.raises(ValueError, match="begins with one line"):
             _markdown(docstring, "w")
+
+
+class Finder:
+    """As that of an editable installation of another checkout."""
+
+    __module__ = "__editable___botorch_tv_0_1_0_finder"
+
+    def find_spec(self, name, path, target=None):
+        return spec_from_loader(name, SourceFileLoader(name, __file__)) if path else None
+
+
+def test_another_checkout_is_the_only_library(tmp_path, monkeypatch):
+    """Also for modules that it lacks; nothing is mixed if another is imported already."""
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "botorch_tv").mkdir()
+    (tmp_path / "botorch_tv" / "__init__.py").touch()
+    with pytest.raises(RuntimeError, match="is imported, which is not in"):
+        library_of(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "botorch_tv"]:
+        monkeypatch.delitem(sys.modules, name)
+    library_of(tmp_path)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("botorch_tv.gest")

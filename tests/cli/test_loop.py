@@ -290,6 +290,7 @@ def test_readings_are_amended_and_removed(file, call):
     before = Path(file).read_text()
     for argv, text in (
         (("amend", file, "3", "--failed", "--number", "1"), "give either the observation Y"),
+        (("amend", file, "3", "x=0.5", "--number", "1"), "amend corrects the observation"),
         (("amend", file, "--number", "1"), "measurement 1 is 4.0 already; give another y"),
         (("remove", file, "--number", "-3"), "give a number from the table"),
         (("remove", file, "--number", "8"), "give a number from the table"),

@@ -23,6 +23,7 @@ from botorch_tv.strategies.expressions import parse_limits, parse_objectives
 ROWS = ("limits", "safe", "objectives", "context", "max_step", "missing outcome", "failures")
 ROWS += ("changed space", "noise", "move_cost")
 COLUMNS = ("Loop", "shell", "Optuna", "Ax", "BoTorch", "study")
+ONE = "move_cost has the unit of one objective"
 D = torch.float64
 KERNEL = unit_kernel("se", 0.3)
 MODEL = gp_ucb(kernel=KERNEL, noise=0.01)
@@ -210,13 +211,16 @@ def shell_move_cost(shell):
 # ---------------------------------------------------------------- Optuna
 
 
-def study_of(directions=("maximize",), high=2.0, limited=False, skip=(), context=None, fail=()):
+def study_of(
+    directions=("maximize",), high=2.0, limited=False, skip=(), context=None, fail=(), **words
+):
     """A study of x, whose trials have the values y or y and p; a constraint is p - 1 <= 0."""
     optuna = pytest.importorskip("optuna")
     from botorch_tv.optuna import DriftSampler
 
     keys = tuple(context or ())
-    sampler = DriftSampler(MODEL, time_key="t", context=keys, seed=0, n_startup_trials=4)
+    words |= {"time_key": "t", "context": keys, "seed": 0, "n_startup_trials": 4}
+    sampler = DriftSampler(MODEL, **words)
     study = optuna.create_study(directions=list(directions), sampler=sampler)
     for t, x in enumerate((*XS, *fail)):
         values = {} if t >= len(XS) else {"values": [x, x][: len(directions)]}
@@ -245,6 +249,42 @@ def optuna_limits():
     study, x = study_of(limited=True)
     assert x <= 1.1
     assert 0.7 < best_now(study).params["x"] <= 1.01
+
+
+def optuna_safe():
+    optuna = pytest.importorskip("optuna")
+    p = lambda trial: [trial.params["x"] - 1]  # noqa: E731
+    given = sampler(safe=0.95, constraints_func=p, time_key="t", seed=0)
+    study, found = optuna.create_study(direction="maximize", sampler=given), []
+    for number in range(5):
+        trial = study.ask()
+        trial.set_user_attr("t", number)
+        if number == 0:
+            with pytest.raises(ValueError, match=r"none yet; .* in Optuna enqueue a safe trial"):
+                trial.suggest_float("x", 0, 2)
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            study.enqueue_trial({"x": 0.5})
+        else:
+            found.append(trial.suggest_float("x", 0, 2))
+            study.tell(trial, found[-1])
+    assert found[0] == 0.5
+    assert 0.5 < max(found) <= 0.9
+
+
+def optuna_max_step():
+    wanted = loop(max_step={"x": 0.25}).ask()["x"]
+    assert study_of(max_step={"x": 0.25})[1] == pytest.approx(wanted, abs=1e-6)
+    with pytest.raises(InputDataError, match=r"\{'z': 1\}, .* for some of the parameters x"):
+        study_of(max_step={"z": 1})
+
+
+def optuna_move_cost():
+    from botorch_tv.optuna import best_now
+
+    study, x = study_of(move_cost={"x": 1e3})
+    assert x == best_now(study).params["x"] == 0.5
+    with pytest.raises(ValueError, match=ONE):
+        study_of(("maximize", "minimize"), move_cost=1)
 
 
 def optuna_objectives():
@@ -292,7 +332,9 @@ def sampler(**more):
 # ---------------------------------------------------------------- Ax
 
 
-def ax_client(objective="y", limits=None, rows=XS, more=None, without=None, fail=(), sem=None):
+def ax_client(
+    objective="y", limits=None, rows=XS, more=None, without=None, fail=(), sem=None, **words
+):
     """A client of x in [0, 2] with the given trials, an hour apart."""
     pytest.importorskip("ax.api.client")
     from ax.api.client import Client
@@ -304,7 +346,7 @@ def ax_client(objective="y", limits=None, rows=XS, more=None, without=None, fail
         [RangeParameterConfig(name=n, parameter_type="float", bounds=b) for n, b in ends.items()]
     )
     client.configure_optimization(objective=objective, outcome_constraints=limits)
-    client.set_generation_strategy(ax_strategy())
+    client.set_generation_strategy(ax_strategy(**words))
     names = ("y", "p") if limits or "p" in objective else ("y",)
     for hour, x in enumerate((*rows, *fail)):
         index = client.attach_trial({"hour": float(hour), "x": x} | dict.fromkeys(more or {}, x))
@@ -336,6 +378,37 @@ def ax_state(client):
 
 def ax_limits():
     assert next_of(ax_client(limits=["p <= 1"]))["x"] <= 1.1
+
+
+def ax_safe():
+    client, found = ax_client(limits=["p <= 1"], rows=(), safe=0.95), []
+    with pytest.raises(InputDataError, match=r"needs a first measurement .* attach a trial in Ax"):
+        next_of(client)
+    client.complete_trial(client.attach_trial({"hour": 0.0, "x": 0.5}), truth(0.5))
+    for hour in (1.0, 2.0, 3.0):
+        ((index, made),) = client.get_next_trials(1, fixed_parameters={"hour": hour}).items()
+        found.append(made["x"])
+        client.complete_trial(index, truth(made["x"]))
+    assert 0.5 < max(found) <= 0.9
+    with pytest.raises(ValueError, match=r"none yet; in Ax give outcome_constraints"):
+        next_of(ax_client(safe=0.95))
+
+
+def ax_max_step():
+    assert next_of(ax_client(max_step={"x": 0.25}))["x"] == pytest.approx(0.75)
+    with pytest.raises(InputDataError, match=r"\{'z': 1\}, .* for some of the parameters x"):
+        next_of(ax_client(max_step={"z": 1}))
+
+
+def ax_move_cost():
+    from botorch_tv.ax import best_parameterization_now
+
+    client = ax_client(move_cost=1e3)
+    assert best_parameterization_now(client, {"hour": 9.0})[0]["x"] == 0.5
+    assert best_parameterization_now(ax_client(), {"hour": 9.0})[0]["x"] == 1.4
+    assert next_of(client)["x"] == 0.5
+    with pytest.raises(ValueError, match=ONE):
+        next_of(ax_client("y, -p", move_cost=1))
 
 
 def ax_objectives():
@@ -556,14 +629,13 @@ def study_failures():
 
 TOLD = r"Loop.tell\(y, noise=\) takes the variance"
 STEPS = r"Loop\(ranges, max_step=\{'heat': 20\}\) limits moves"
-SAFELY = r"safe=0\.99, start=\{\.\.\.\}\) begins at a safe setting"
 CELLS = {
     "limits": (loop_limits, shell_limits, optuna_limits, ax_limits, botorch_limits, study_limits),
     "safe": (
         loop_safe,
         shell_safe,
-        (lambda: sampler(safe=0.9), SAFELY),
-        (lambda: ax_strategy(safe=0.9), SAFELY),
+        optuna_safe,
+        ax_safe,
         botorch_safe,
         (
             lambda: played(outcomes(model=ADAPTIVE, safe=True)),
@@ -589,8 +661,8 @@ CELLS = {
     "max_step": (
         loop_max_step,
         shell_max_step,
-        (lambda: sampler(max_step={"x": 1}), STEPS),
-        (lambda: ax_strategy(max_step={"x": 1}), STEPS),
+        optuna_max_step,
+        ax_max_step,
         botorch_max_step,
         (lambda: played(MODEL, max_step=1), STEPS),
     ),
@@ -629,8 +701,8 @@ CELLS = {
     "move_cost": (
         loop_move_cost,
         shell_move_cost,
-        (lambda: sampler(move_cost=1), STEPS),
-        (lambda: ax_strategy(move_cost=1), STEPS),
+        optuna_move_cost,
+        ax_move_cost,
         botorch_move_cost,
         (lambda: played(MODEL, move_cost=1), STEPS),
     ),

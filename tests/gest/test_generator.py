@@ -204,3 +204,13 @@ def test_xopt_runs_it_and_goes_on_after_errors():
     assert (loop.history.number > 0).tolist() == [False] * 3 + [True] * 6
     assert loop.history.y.isnan().tolist() == (run.data["x"] > 2).tolist()
     assert loop.recommend()["x"] == pytest.approx(1, abs=0.1)
+
+
+def test_moves_are_those_of_a_loop():
+    words = {"max_step": {"x": 0.5}, "move_cost": {"x": 1.0}}
+    generator, loop = made(**words), Loop(model(), {"x": (-1.0, 3.0)}, objective="-f", **words)
+    generator.ingest([{"x": 1.8, "f": 0.64}])
+    loop.observe({"x": 1.8}, {"f": 0.64})
+    found = generator.suggest(1)[0]["x"]
+    assert found == loop.ask()["x"]
+    assert abs(found - 1.8) <= 0.5

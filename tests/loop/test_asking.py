@@ -245,3 +245,19 @@ def test_several_suggestions_are_made_together_or_not_at_all(monkeypatch):
         loop.ask(n=2)
     assert (loop.open, loop.pending) == ([], 1)
     assert loop.ask().number == 1
+
+
+def test_the_newest_setting_is_that_of_the_newest_time():
+    loop = Loop({"x": (0, 100)}, max_step={"x": 5})
+    for x, time in ((50, 10), (52, 11), (10, 1)):  # the last is an old reading
+        loop.observe({"x": x}, 1.0, time=time)
+    assert abs(loop.ask()["x"] - 52) <= 5
+
+
+@pytest.mark.parametrize("words", [{}, {"objective": "y", "constraints": "p <= 9"}])
+def test_failures_and_missing_values_do_not_lengthen_the_usual_time(words):
+    loop = Loop({"x": (0, 1)}, **words)
+    for t in range(1, 18):
+        assert loop.ask().time == t
+        y = {"p": 1.0} | ({"y": float(t)} if t % 4 == 1 else {})
+        loop.tell(y if words else float(t), ok=bool(words) or t % 4 == 1)

@@ -133,6 +133,20 @@ BANK_WITH_JUMPS = Bank(
 )
 
 
+def test_settings_beyond_limits_gain_nothing():
+    """y rises with x to 1, where p = y is too large."""
+    model = gp_ucb(kernel=kernel(), noise=NOISE)
+    loop = Loop(model, {"x": (0, 1)}, objective="y", constraints="p <= 0.5")
+    for x in (*X, 0.4, 0.5, 0.45, 0.5):
+        loop.observe({"x": x}, {"y": 4 * x, "p": x})
+    assert loop.should_stop()
+    assert loop.should_stop().improvement < 0.1 < 4 * 0.5
+    assert not loop.worth_measuring(0.2)
+    loop.limit("p", -9)
+    assert "no setting keeps the limits" in loop.should_stop().reason
+    assert loop.worth_measuring(1e9)
+
+
 def test_a_strategy_that_assumes_drift_never_stops():
     assert not measured(tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=EPSILON)).should_stop()
     assert measured(gp_ucb(kernel=kernel(), noise=100.0)).should_stop()

@@ -1,5 +1,6 @@
 """What a loop measured goes into another, failures included."""
 
+import inspect
 import io
 from datetime import UTC, datetime, timedelta
 
@@ -218,3 +219,18 @@ def test_arguments_by_name_and_by_place():
         assert loop.strategy is s
         assert repr(loop.history) == repr(tables[0].history)
     assert type(Loop.from_table(BOX, X, y).strategy) is type(adaptive_gp_ucb())
+
+
+def test_a_table_has_all_arguments_of_a_loop_and_passes_them_on():
+    arguments = inspect.signature(Loop).parameters.values()
+    arguments = [argument for argument in arguments if argument.kind is argument.KEYWORD_ONLY]
+    own = inspect.signature(Loop.from_table).parameters
+    assert [own[argument.name] for argument in arguments] == arguments
+    given = {argument.name: object() for argument in arguments} | {"strategy": adaptive_gp_ucb()}
+
+    class Taken(Loop):
+        def __init__(self, **passed):
+            raise KeyError(passed == given)
+
+    with pytest.raises(KeyError, match="True"):
+        Taken.from_table(**given, X=[[0.5]], y=[1.0])

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from botorch.exceptions import InputDataError
@@ -92,6 +93,8 @@ def test_a_space_is_changed_and_all_data_remain(measured, tmp_path):
     pd.testing.assert_frame_equal(again.table(), after)
     narrow = {name: SPACE[name] for name in ("heat", "time", "day")}
     assert list(measured.with_space(narrow).parameters) == ["heat"]  # gas was always Ar
+    with pytest.raises(InputDataError, match="named parameters and contexts"):
+        Loop(Box(RANGES, context_dim=1)).with_space(RANGES)
     with pytest.raises(InputDataError, match="new parameters stir, but values are given for none"):
         measured.with_space(space)
 
@@ -103,9 +106,61 @@ def test_limits_that_no_setting_keeps_are_named():
     with pytest.warns(UserWarning, match=r"No setting keeps all limits now with probability 0\.9"):
         loop.recommend()
     assert "b <= -5 (0.00)" in loop.describe()
+    assert loop.ask().keeps is not None
     loop.limit("b", 5)
+    assert loop.open[0].keeps is None  # it was chosen for the old bound
     assert "b <= 5 (1.00)" in loop.describe()
     assert loop.importance() == {"x": 1.0}
+
+
+def test_before_predictions_limits_count_by_what_was_measured():
+    loop = Loop(RANGES, objective="y", constraints=["p <= 5", "q >= 0"])
+    for a, y, p in ((0.9, 9.0, 7.0), (0.3, 3.0, 2.0), (0.6, 6.0, 5.5)):
+        loop.observe({"a": a, "b": 0.5}, {"y": y, "p": p})
+    assert loop.recommend() == {"a": 0.3, "b": 0.5}
+    loop.observe({"a": 0.1, "b": 0.2}, {"y": 1.0, "p": 1.0})
+    with pytest.warns(UserWarning, match=r"q >= 0 \(no prediction yet\)"):
+        loop.recommend()  # q was never measured
+    assert 0 < loop.ask().keeps < 1
+
+
+def test_points_have_no_contexts_and_formulas_neither():
+    loop = Loop(SPACE)
+    point = {"heat": 4, "gas": "Ar", "time": 3, "day": "mon"}
+    context = {"time": 3, "day": "mon"}
+    loop.ask()
+    for given in (
+        lambda: loop.observe(point, 1.0, context=context),
+        lambda: loop.enqueue(point),
+        lambda: loop.tell(1.0, at={"time": 3}),
+        lambda: loop.posterior(pd.DataFrame([point])),
+    ):
+        with pytest.raises(InputDataError, match=r"has time(, day)?, a context"):
+            given()
+    for words, text in (
+        ({"objective": "y - time"}, "time is a parameter or context"),
+        ({"objective": "y", "constraints": "time <= 3"}, "'time' .* is unknown"),
+        ({"objective": "y", "constraints": "y + time <= 3"}, "have outcomes and parameters"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            Loop(SPACE, **words)
+
+
+def test_undefined_formulas_are_refused():
+    loop = Loop(RANGES, objective="y / z")
+    loop.ask()
+    for y in ({"y": 1.0, "z": 0.0}, {"y": 0.0, "z": 0.0}):
+        with pytest.raises(InputDataError, match=r"y / z is (inf|nan) at"):
+            loop.tell(y)
+    loop.tell({"z": 0.0})  # y is missing
+
+
+def test_settings_of_numpy_are_saved(tmp_path):
+    settings = {"max_step": {"a": np.float32(0.5)}, "move_cost": np.float64(2)}
+    for space, more in ((RANGES, settings), ([(0, 1)] * 2, {"max_step": np.array([0.5, 1])})):
+        Loop(space, **more).save(tmp_path / "loop.json")
+        again = Loop.load(tmp_path / "loop.json")
+        assert again._record.max_step in ({"a": 0.5}, [0.5, 1.0])
 
 
 def test_trade_offs_are_ordered_and_none_is_repeated():
@@ -165,6 +220,9 @@ def test_words_in_the_shell(tmp_path, capsys):
     asked = json.loads(call("ask", "--context", "out=12.5", "day=tue"))
     assert asked["point"] == {"heat": 4.0, "gas": "Ar"}
     assert asked["context"] == {"out": 12.5, "day": "tue"}
+    wrong = ["loop", "tell", str(tmp_path / "loop.json"), "1.5", "yield=81"]
+    assert command.main(wrong) != 0
+    assert "suggestion is 1.5" in capsys.readouterr().err
     told = call("tell", "1", "yield=81", "pressure=-4.7", "--context", "out=13", "--at", "heat=4.5")
     assert "heat 4.5, gas Ar, out 13, day tue; yield 81, pressure -4.7; time" in told
     assert json.loads(call("ask", "--fixed", "gas=Ar"))["point"]["gas"] == "Ar"

@@ -129,6 +129,9 @@ def test_parameters_that_not_all_trials_have_are_sampled_independently(given, lo
         ({"seed": -1}, "seed"),
         ({"lost_after": 60}, "lost_after is 60, but it must be a positive timedelta; give"),
         ({"lost_after": timedelta(0)}, "give timedelta"),
+        ({"safe": 1}, "safe is 1, but it must lie strictly between 0 and 1"),
+        ({"max_step": {"x": -1}}, r"step of x is -1, but it must lie in \[0, inf\]"),
+        ({"move_cost": {"x": -1}}, "move_cost of x is -1, but it must be finite and at least 0"),
     ],
 )
 def test_arguments_out_of_range_are_refused(settings, message):

@@ -5,7 +5,7 @@ import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from numpy.testing import assert_allclose
 
-from botorch_tv import Box, Choice, Grid, adaptive_gp_ucb, tv_gp_ucb
+from botorch_tv import Box, Choice, Grid, Integer, adaptive_gp_ucb, tv_gp_ucb
 from botorch_tv.even_points import even_points
 from botorch_tv.strategies.sobol import importance
 
@@ -48,6 +48,18 @@ def test_shares_on_a_grid_and_before_data():
     y = 2 * grid.X[:, 0] - grid.X[:, 1]
     found = importance(player, learned(player, grid, grid.X, y))
     assert_allclose(found, [0.8, 0.2], rtol=0, atol=0.01)
+
+
+def test_shares_of_few_points():
+    """Of all 16 points, or 15, the shares are those of a grid of them."""
+    ranges = {"x": Integer(0, 3), "y": Integer(0, 3)}
+    for limit in ("x + y <= 6", "x + y <= 5"):
+        box = Box(ranges, constraints=limit)
+        y = 3 * box.listed[:, 0]
+        found = importance(PLAYERS["given"], learned(PLAYERS["given"], box, box.listed, y))
+        grid = Grid(box.listed)
+        exact = importance(PLAYERS["given"], learned(PLAYERS["given"], grid, grid.X, y))
+        assert_allclose(found, exact, rtol=0, atol=0.05)
 
 
 def test_a_category_has_one_share_and_a_context_its_own():

@@ -115,6 +115,18 @@ def test_no_step_leaves_the_setting():
     assert float(strategy.ask(there).X[0]) == 0.3
 
 
+@pytest.mark.parametrize(
+    ("axis", "at", "ends"),
+    [((0, 4), 1.03, (3.12, 4)), (Integer(0, 40, step=5), 0.53, (15, 30))],
+)
+def test_steps_from_a_setting_beyond_its_range_or_between_its_steps(axis, at, ends):
+    box = Box({"x": axis})
+    state, upper = STRATEGIES["given"].init(box), box.parameters["x"].high
+    assert near(state, [at], {"x": upper / 4}).domain.search.ranges["x"] == pytest.approx(ends)
+    with pytest.raises(InputDataError, match=f"lies within {upper:g} of {3 * upper:g}"):
+        near(state, [3.0], {"x": upper})
+
+
 def test_candidates_and_arms_are_masked():
     X = torch.tensor(list(itertools.product([0.0, 0.1, 0.2, 0.3], [0.0, 1.0])), dtype=D)
     at, reach = [0.1, 0.0], [0.1, 0.5]

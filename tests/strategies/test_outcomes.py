@@ -338,8 +338,8 @@ def test_a_loop_of_named_outcomes_is_saved_with_its_words(tmp_path) -> None:
         y, p = truth(torch.tensor(list(loop.ask(now=t).point.values())), t)
         loop.tell({"y": y, "p": p} if t != 3 else {"p": p}, ok=t != 5)
     loop.save(tmp_path / "loop.json")
-    again = Loop.load(tmp_path / "loop.json")
-    assert again.ask(now=9).point == loop.ask(now=9).point
+    again, other = (Loop.load(tmp_path / "loop.json", own) for own in (None, adaptive_gp_ucb()))
+    assert again.ask(now=9).point == other.ask(now=9).point == loop.ask(now=9).point
     assert again.table().equals(loop.table())
     table = loop.table()
     assert table["objective"].isna().equals(table["y"].isna() | table["p"].isna())
@@ -352,7 +352,7 @@ def test_a_loop_of_named_outcomes_is_saved_with_its_words(tmp_path) -> None:
     [
         ({"constraints": "p <= 5"}, "give objective='yield'"),
         ({"objective": "y", "maximize": True}, "write a minus"),
-        ({"objective": "a"}, "a is a parameter and an outcome"),
+        ({"objective": "a"}, "a is a parameter or context, and an outcome"),
         ({"objective": "y", "constraints": "p + a <= 1"}, "have outcomes and parameters"),
         ({"objective": "y", "confidence": 1.5}, "confidence is 1.5"),
         ({"confidence": 0.5}, "without constraints"),

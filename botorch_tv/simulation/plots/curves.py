@@ -17,7 +17,6 @@ from botorch_tv.drawing import (
     canvas,
     draw_round_axis,
     lighten,
-    panel,
     written,
 )
 from botorch_tv.simulation.datasets import BlockMoments, blocks, by_trial
@@ -275,8 +274,6 @@ def plot_first_reset(
     results: Mapping[float, StudyRecord],
     periods: Mapping[float, int],
     path: Where = None,
-    *,
-    ax: Axes | None = None,
 ) -> Figure:
     """Histogram of the round in which the event trigger first resets, [ET] Figure 4.
 
@@ -284,12 +281,9 @@ def plot_first_reset(
         results: For each rate of change ε, a study whose first strategy is event-triggered.
         periods: For each rate of change ε, the reset period of R-GP-UCB, drawn as a vertical line.
         path: Where to write the figure; its extension selects the format.
-        ax: Axes for the histogram, instead of a new figure; the figure of these axes is returned.
-
-    Raises:
-        ValueError: If both ``path`` and ``ax`` are given.
     """
-    figure, axes = panel(ax, path, 8, 4.4)
+    figure = canvas(8, 4.4)
+    axes = figure.subplots()
     horizon = max(result.data.sizes["round"] for result in results.values())
     width = max(1, horizon // 100)
     edges = np.arange(0.5, horizon + width + 0.5, width)
@@ -309,7 +303,7 @@ def plot_first_reset(
     axes.set_ylabel("share of all trials, per round")
     axes.legend(frameon=False, loc="upper right", title="dashed: period N of R-GP-UCB")
     lighten(axes)
-    return written(figure, path) if ax is None else figure
+    return written(figure, path)
 
 
 def _draw_regret(axes: Axes, result: StudyRecord, normalized: bool) -> None:
