@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import add, mul
+from operator import add
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -58,6 +58,9 @@ outcome that moves by less than its noise in ten measurements was otherwise held
 too small standard deviations, or for as fast as 0.01."""
 NARROW = Logarithmic(c1=0.4)
 """Confidence schedule of an objective with limits, instead of the default width."""
+LEARNING = 1.0
+"""Gain of the score's weight in safe strategies where a measurement removes all uncertainty of the
+limits. At 0, choices stayed at the first peak in a small part of the allowed points."""
 SURE = 40.0
 """Number of standard deviations within a limit at which its probability is 1."""
 HAZARD = math.sqrt(2 / math.pi)
@@ -67,7 +70,7 @@ HAZARD = math.sqrt(2 / math.pi)
 class Bound(OfTrials):
     """The predictions of an outcome in the unit of its posterior, and a bound on it."""
 
-    shared = ("upper",)
+    shared = ("upper", "factor")
 
     posterior: OnArms | PointPosterior
     ready: Tensor
@@ -75,21 +78,20 @@ class Bound(OfTrials):
     edge: Tensor
     """The bound, `trials x 1`."""
     upper: bool
-    growth: Tensor | None
-    """With safe strategies, a coefficient b: variances v are replaced by 2 v + b v², `trials x 1`;
-    else None."""
+    factor: float
+    """Factor on standard deviations, at least 1."""
+    noise: Tensor | None
+    """The noise variance of a measurement, `trials x 1`, if limits are to be learned; else None."""
 
-    def distance(self, mean: Tensor, sd: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The distance from the bound in wider sds, positive within the limit.
-
-        The wider sds and the derivative of their logarithm in ``sd`` follow.
-        """
-        wide, rate = sd, 1 / sd
-        if self.growth is not None:
-            more = SELECTED + self.growth * sd.square()
-            wide, rate = sd * more.sqrt(), (2 - SELECTED / more) / sd
+    def distance(self, mean: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
+        """The distance from the bound in wider sds, positive within the limit, and these sds."""
+        wide = self.factor * sd
         away = self.edge - mean if self.upper else mean - self.edge
-        return torch.where(self.ready, away / wide, SURE), wide, rate
+        return torch.where(self.ready, away / wide, SURE), wide
+
+    def remainder(self, sd: Tensor) -> Tensor | float:
+        """The share of the variance that a measurement leaves; 1 if limits are not learned."""
+        return 1.0 if self.noise is None else self.noise / (self.noise + sd.square())
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,10 @@ class Kept(OfTrials, Feasible):
 
     The weight of scores is √p. With weight p, choices stay too far from the limits: scores count
     from the lowest in the domain, so the gain from a point nearer to a limit is a small share.
+
+    If limits are to be learned, the weight is √p (1 + c (1 - Π σ² / (σ² + v))), with the noise
+    variance σ² and the variance v of each outcome, and c = :data:`LEARNING`. The inner bracket is
+    the share of the variances that a measurement removes.
 
     Args:
         bounds: The limits, at least one.
@@ -119,30 +125,40 @@ class Kept(OfTrials, Feasible):
         return [torch.special.ndtr(each) for each in z]
 
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        p = functools.reduce(mul, self.each(X))
+        p, left = X.new_ones(2, *X.shape[:-1])
+        for own in self.bounds:
+            mean, sd = own.posterior.at(X)
+            p = p * torch.special.ndtr(own.distance(mean, sd)[0])
+            left = left * own.remainder(sd)
         # The derivative of the root is infinite at 0.
-        return p.clamp_min(torch.finfo(p.dtype).tiny).sqrt(), (1 - p) / (1 - self.least)
+        root = p.clamp_min(torch.finfo(p.dtype).tiny).sqrt()
+        return root * (1 + LEARNING * (1 - left)), (1 - p) / (1 - self.least)
 
     def slopes(self, X: Tensor) -> tuple[Tensor, Tensor, Pull]:
-        p, parts = X.new_ones(X.shape[:-1]), []
+        (p, left), parts = X.new_ones(2, *X.shape[:-1]), []
         for own in self.bounds:
             assert isinstance(own.posterior, PointPosterior)
             mean, sd, pull = own.posterior.slopes(X)
-            z, wide, rate = own.distance(mean, sd)
+            (z, wide), rest = own.distance(mean, sd), own.remainder(sd)
             hazard = HAZARD / torch.special.erfcx(-math.sqrt(0.5) * z)  # φ(z) / Φ(z)
-            parts.append((pull, (-hazard if own.upper else hazard) / wide, -hazard * z * rate))
-            p = p * torch.special.ndtr(z)
+            slope = (-hazard if own.upper else hazard) / wide
+            parts.append((pull, slope, -hazard * z / sd, 2 * LEARNING * (1 - rest) / sd))
+            p, left = p * torch.special.ndtr(z), left * rest
 
         root = p.sqrt()
+        weight = root * (1 + LEARNING * (1 - left))
 
         def back(by_weight: Tensor | float, by_risk: Tensor | float) -> Tensor:
-            by = 0.5 * root * by_weight - p * by_risk / (1 - self.least)
-            return functools.reduce(add, [pull(by * mean, by * sd) for pull, mean, sd in parts])
+            by = 0.5 * weight * by_weight - p * by_risk / (1 - self.least)
+            by_left = root * left * by_weight
+            each = [pull(by * mean, by * sd + by_left * gain) for pull, mean, sd, gain in parts]
+            return functools.reduce(add, each)
 
-        return root, (1 - p) / (1 - self.least), back
+        return weight, (1 - p) / (1 - self.least), back
 
     def strict(self) -> Kept:
-        return replace(self, least=max(self.least, RECOMMENDED))
+        bounds = [replace(own, noise=None) for own in self.bounds]
+        return replace(self, bounds=bounds, least=max(self.least, RECOMMENDED))
 
 
 AROUND = 0.05
@@ -194,11 +210,10 @@ class Outcomes(Composed):
     show that the limits are kept. What time makes uncertain is no longer safe (as in TVSafeOpt,
     arXiv 2409.18000). The first measurement must be at a setting that is known to be safe. Until
     there are predictions, only points near measured settings that kept the limits are allowed.
-    ``adaptive_gp_ucb`` learns the scale V of an outcome's variances from few measurements close to
-    each other. A variance v is therefore replaced by 2 v + max(0, m² / V - 1) v² / V, where m is
-    the distance between the mean of the domain and the bound: far from all measurements, either
-    side of the bound is possible, and near them the models decide. These posteriors assume that
-    nothing has jumped since the newest measurement. No method keeps limits which jump.
+    The variances of limited outcomes are doubled. The weight of the score is larger by up to a
+    factor of two where a measurement makes the limits more certain, see :class:`Kept`, so that
+    more settings become safe. These posteriors assume that nothing has jumped since the newest
+    measurement. No method keeps limits which jump.
 
     ``tell`` takes the outcomes as `batch_shape x m` in the order of ``names``, NaN where an outcome
     is missing. The suggestion's mean and sd, :meth:`posterior` and :meth:`recommend` refer to the
@@ -425,7 +440,7 @@ class Outcomes(Composed):
             return None
         by_text, found, bounds = self._by_text(state), dict[str, Predictions](), []
         for limit in self.limits:
-            text, growth = limit.expression.text, None
+            text, factor, noise = limit.expression.text, 1.0, None
             member, own = by_text[text]
             if text not in found:
                 decision = member.decision(own, now)
@@ -436,11 +451,10 @@ class Outcomes(Composed):
             posterior, unit, center = found[text]
             ready = member.predicts(own).reshape(-1, 1)
             edge = ((limit.bound - center) / unit).expand_as(ready)
-            if self.safe and isinstance(member, Adaptive):
-                scale = member.scale(own).reshape(-1, 1) / unit.square()
-                scale = scale.clamp_min(torch.finfo(scale.dtype).tiny)
-                growth = (edge.square() / scale - 1).clamp_min(0) / scale
-            bounds.append(Bound(posterior, ready, edge, limit.upper, growth))
+            if self.safe:
+                factor, noise = math.sqrt(SELECTED), member.model_noise(own).reshape(-1, 1)
+                noise = (noise / unit.square()).clamp_min(torch.finfo(unit.dtype).tiny)
+            bounds.append(Bound(posterior, ready, edge, limit.upper, factor, noise))
         return Kept(bounds, self.confidence)
 
     def _around(self, state: State, strict: bool) -> Around | None:
@@ -673,7 +687,7 @@ class Outcomes(Composed):
         if asked.feasible is not None:
             allowed = asked.feasible.allowed(X)
             X = X[:, allowed[0]] if bool(allowed.any()) else X[:, :points]
-        p = X.new_ones(X.shape[1]) if kept is None else functools.reduce(mul, kept.each(X))[0]
+        p = X.new_ones(X.shape[1]) if kept is None else torch.stack(kept.each(X)).prod(0)[0]
         values = self.objective_means(state, X[0], now)
         rows = most_added(values, reference(values.unsqueeze(0))[0][0], p, points)
         rows = rows[undominated(values[None, rows])[0]]

@@ -193,23 +193,18 @@ def test_the_probability_of_keeping_limits_is_that_of_the_posteriors(model, safe
         state, _ = strategy.tell(state, strategy.suggestion_at(state, x), truth(x, t))
     X = DOMAINS["grid"].X[3::11]
     kept = strategy.kept(state, 20.0)
-    normal, wanted, first = torch.distributions.Normal(0.0, 1.0), 1.0, own[:4]
-    for member, part, (sign, bound), value in zip(
-        strategy.members[1:],
-        state.members[1:],
-        [(1, 0.5), (-1, -0.4)],
-        [lambda y, p: p, lambda y, p: y - p],
-    ):
+    normal, wanted, left = torch.distributions.Normal(0.0, 1.0), 1.0, 1.0
+    bounds = [(1, 0.5), (-1, -0.4)]
+    for member, part, (sign, bound) in zip(strategy.members[1:], state.members[1:], bounds):
         mean, v = moments(member, part, X, 20.0)
         if safe:
-            center = sum(value(*truth(x, t)) for t, x in enumerate(first)) / len(first)
-            scale = member.prior_variance(part)
-            growth = max(0.0, (bound - center) ** 2 / scale - 1) / scale
-            v = SELECTED * v + growth * v.square()
+            noise = member.model_noise(part)
+            v, left = SELECTED * v, left * noise / (noise + v)
         wanted = wanted * normal.cdf(sign * (bound - mean) / v.sqrt())
     weight, risk = kept.judge(X.unsqueeze(0))
-    torch.testing.assert_close(weight[0] ** 2, wanted, rtol=0, atol=1e-8)
-    torch.testing.assert_close(risk, (1 - weight**2) / (1 - strategy.confidence))
+    torch.testing.assert_close(weight[0] ** 2, wanted * (2 - left) ** 2, rtol=0, atol=1e-8)
+    torch.testing.assert_close(risk[0], (1 - wanted) / (1 - strategy.confidence))
+    torch.testing.assert_close(kept.strict().judge(X.unsqueeze(0))[0][0] ** 2, wanted)
     assert torch.equal(kept.allowed(X.unsqueeze(0)), risk <= 1)
 
 
