@@ -749,7 +749,7 @@ class Loop(Monitored):
             )
         found = self._record.log.pareto(present, self._context(context), points)
         point, d = self._units.point, self.domain.dim
-        return [ParetoSetting(point(X[:d].tolist()), *others) for X, *others in found]
+        return [ParetoSetting(point(X[:d].tolist()), mean, sd, p) for X, mean, sd, p in found]
 
     @locked
     def limit(self, name: str, bound: float) -> None:

@@ -50,7 +50,8 @@ class NumberedSuggestion:
         mean: Posterior mean of the objective given all answers; NaN without a prediction.
         sd: Posterior standard deviation of the objective; NaN without a prediction.
         keeps: The probability of keeping all limits on outcomes; None without predictions.
-        safe: Whether this probability reaches what the loop requires; True without limits.
+        safe: Whether this probability reaches what the loop requires; None if it is not predicted,
+            or if a limit has moved since; True without limits.
         point: The point as a list of numbers, or as a dict of named parameters in the parameters'
             units.
         row: The row of the suggestion in the log.
@@ -63,7 +64,7 @@ class NumberedSuggestion:
     mean: float
     sd: float
     keeps: float | None = field(kw_only=True)
-    safe: bool = field(kw_only=True)
+    safe: bool | None = field(kw_only=True)
     point: Any = field(kw_only=True)
     row: Measurement = field(kw_only=True)
 
@@ -101,9 +102,11 @@ def numbered(
     context: Any = X[d:] if len(X) > d else None
     if isinstance(values, dict) and units.contexts:
         context = {name: values[name] for name in units.contexts}
-    least = strategy.confidence if isinstance(strategy, Outcomes) else 0.0
-    safe, point = row.keeps is None or row.keeps >= least, units.point(row.point[:d])
+    safe: bool | None = True
+    if isinstance(strategy, Outcomes) and strategy.limits:
+        safe = None if row.keeps is None else row.keeps >= strategy.confidence
     shown: Any = row.number, X[:d], context, units.clock.shown(row.time), mean, sd
+    point = units.point(row.point[:d])
     return NumberedSuggestion(*shown, keeps=row.keeps, safe=safe, point=point, row=row)
 
 

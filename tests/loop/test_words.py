@@ -109,7 +109,8 @@ def test_limits_that_no_setting_keeps_are_named():
     assert "b <= -5 (0.00)" in loop.describe()
     assert loop.ask().keeps is not None
     loop.limit("b", 5)
-    assert loop.open[0].keeps is None  # it was chosen for the old bound
+    assert loop.open[0].keeps is loop.open[0].safe is None  # it was chosen for the old bound
+    assert Loop(RANGES).ask().safe is True
     assert "b <= 5 (1.00)" in loop.describe()
     assert loop.importance() == {"x": 1.0}
 
