@@ -321,7 +321,7 @@ def test_studies_that_cannot_be_drawn(diagnosed, weighted) -> None:
         (plain.plot_simple_regret, record + r"Diagnosis\(\),\)\)"),
         (plain.plot_prediction_error, "did not record"),
         (plain.plot_weights, "record="),
-        (cube.plot_prediction_error, "3 coordinates, but a map shows two"),
+        (cube.plot_prediction_error, "3 coordinates, but a map shows at most two"),
         (
             partial(weighted.plot_weights, strategy="GP"),
             "GP has no recorded weights.*from adaptive",

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 from matplotlib import colormaps
+from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.drawing import VERMILION, Where, canvas, lighten, written
+from botorch_tv.simulation.plots.curves import draw_curves, fit_scale, line_styles, name_curves
 from botorch_tv.simulation.recorders import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import require
@@ -38,39 +40,52 @@ def plot_prediction_error(
     *,
     across: int = 0,
     names: Sequence[str] = ("$x_1$", "$x_2$"),
+    aspect: float = 1.0,
+    strategy: str | None = None,
 ) -> Figure:
     """Plot squared prediction errors over the arms; strategies are ordered by their mean error.
 
     Arms on a lattice are drawn as an image, and other arms as dots; all panels share a colour
-    scale.
+    scale. If arms have a single coordinate, a curve is drawn for each strategy.
 
     Args:
         result: A study with prediction errors.
         path: Where to write the figure; its extension selects the format.
         across: Index of the arms' coordinate that is drawn horizontally.
         names: Names of the coordinates.
+        aspect: Length of a vertical unit divided by the length of a horizontal unit;
+            1 / cos(latitude) for degrees of latitude and longitude.
+        strategy: Label of the only strategy to draw. By default all strategies are drawn.
 
     Raises:
-        ValueError: If the study did not record prediction errors, or if the arms do not have two
-            coordinates.
+        ValueError: If the study did not record prediction errors, if the arms have more than two
+            coordinates, or if the study has no strategy with the label ``strategy``.
     """
     places = np.asarray(result.prediction_error[PLACE].values, dtype=np.float64)
     require(
-        places.shape[1] == 2,
-        f"The arms of this study have {places.shape[1]} coordinates, but a map shows two; use the "
-        "numbers in result.prediction_error.",
+        places.shape[1] <= 2,
+        f"The arms of this study have {places.shape[1]} coordinates, but a map shows at most two; "
+        "use the numbers in result.prediction_error.",
     )
     scores = result.mean_squared_error()
-    order, places = list(scores), places[:, [across, 1 - across]]
+    order = list(scores)
+    if strategy is not None:
+        result.require_strategy(strategy)
+        order = [strategy]
+    if places.shape[1] == 1:
+        figure = canvas(8, 4.2)
+        _curves(figure.subplots(), result, places[:, 0], order, names[0])
+        return written(figure, path, _caption(result))
+    places = places[:, [across, 1 - across]]
     rows = -(-len(order) // ABREAST)
     abreast = -(-len(order) // rows)
-    height = 2.7 * (_height(places) or 1) + 0.75
+    height = 2.7 * (_height(places, aspect) or 1) + 0.75
     figure = canvas(2.9 * abreast + 0.9, height * rows + 0.4)
     panels = list(figure.subplots(rows, abreast, sharex=True, sharey=True, squeeze=False).flat)
     errors = result.prediction_error["mean"]
     top = float(np.percentile(errors.values, TOP)) or 1.0
     for number, (axes, label) in enumerate(zip(panels, order)):
-        drawn = _draw(axes, errors.sel(strategy=label).values, top, places)
+        drawn = _draw(axes, errors.sel(strategy=label).values, top, places, aspect)
         axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
         if number % abreast == 0:
             axes.set_ylabel(names[1 - across])
@@ -106,17 +121,19 @@ def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | N
     return (xs, ys, number) if (number >= 0).all() else None
 
 
-def _height(places: np.ndarray) -> float | None:
+def _height(places: np.ndarray, aspect: float) -> float | None:
     """Height of a map divided by its width; None if the map is stretched to fill its panel."""
-    wide, high = np.ptp(places, axis=0)
+    wide, high = np.ptp(places, axis=0) * [1, aspect]
     elongated = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
     return None if elongated else high / wide
 
 
-def _draw(axes: Axes, errors: np.ndarray, top: float, places: np.ndarray) -> Collection:
+def _draw(
+    axes: Axes, errors: np.ndarray, top: float, places: np.ndarray, aspect: float
+) -> Collection:
     """The map of a strategy, on a colour scale from 0 to ``top``."""
-    if _height(places) is not None:
-        axes.set_aspect("equal")
+    if _height(places, aspect) is not None:
+        axes.set_aspect(aspect)
     crossing = lattice(places)
     if crossing is not None:
         xs, ys, number = crossing
@@ -130,6 +147,21 @@ def _draw(axes: Axes, errors: np.ndarray, top: float, places: np.ndarray) -> Col
     axes.grid(False)
     (x, y), size = places.T, float(np.clip(4000 / len(places), 6, 90))
     return axes.scatter(x, y, c=errors, s=size, cmap=COLORS, vmin=0, vmax=top)
+
+
+def _curves(
+    axes: Axes, result: StudyRecord, places: np.ndarray, order: Sequence[str], name: str
+) -> None:
+    sorted_arms = np.argsort(places)
+    maps = result.prediction_error.isel(arm=sorted_arms).sel(strategy=order)
+    styles = line_styles(result.strategies)
+    curves = dict(zip(order, zip(maps["mean"].values, maps["standard_error"].values)))
+    draw_curves(axes, places[sorted_arms], curves, styles)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8))
+    axes.set_xlim(float(places.min()), float(max(places.max(), places.min() + 1e-9)))
+    fit_scale(axes, curves.values())
+    name_curves(axes, curves, styles)
+    axes.set(xlabel=name, ylabel="squared prediction error")
 
 
 def _caption(result: StudyRecord) -> str:
