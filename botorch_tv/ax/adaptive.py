@@ -386,8 +386,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._made += 1
         held = space.inner(self._held)
         places = [place for place in map(space.place, pending_parameters) if place is not None]
-        begins = self._restraints.safe or self._restraints.max_step
-        if self._measured < self.initialization_trials and not begins:
+        fills = self._measured < self.initialization_trials
+        if fills and not self._restraints.from_the_first:
             X = MixedSearch(space, held).unused(number, self.seed, places)
         else:
             now = max(now, float(log.state.time))

@@ -521,7 +521,7 @@ class MeasurementLog(NamedTuple):
         means, sds = (torch.stack(parts)[:, 0].T.tolist() for parts in zip(*moments))
         kept, keeps = strategy.kept(state, now), list[float | None]([None]) * len(X)
         if kept is not None:
-            keeps = torch.stack(kept.each(X.unsqueeze(0)))[:, 0].prod(0).tolist()
+            keeps = kept.probability(X.unsqueeze(0))[0].tolist()
         rows = zip(X, means, sds, keeps)
         return [(x, dict(zip(texts, mean)), dict(zip(texts, sd)), p) for x, mean, sd, p in rows]
 
@@ -664,12 +664,12 @@ class Restraints(NamedTuple):
     max_step: Any = None
     move_cost: Cost | None = None
 
-    def checked(self, domain: Domain | None = None, problem: object = None) -> Self:
+    def checked(self, domain: Domain | None = None, objectives: int = 1) -> Self:
         """The restraints, if all numbers and names are right.
 
         Args:
             domain: The domain; None if it is not given yet, for any names.
-            problem: The problem or the strategy; its ``objectives``, if any, are counted.
+            objectives: The number of objectives.
 
         Raises:
             InputDataError: If a name is unknown, or if a parameter has no order.
@@ -684,9 +684,13 @@ class Restraints(NamedTuple):
             within(box, corner, corner, self.max_step)
         if self.move_cost is not None:
             MoveCost(box, corner, self.move_cost)
-            single = len(getattr(problem, "objectives", "1")) == 1
-            require(single, "move_cost has the unit of one objective; give max_step=.")
+            require(objectives == 1, "move_cost has the unit of one objective; give max_step=.")
         return self
+
+    @property
+    def from_the_first(self) -> bool:
+        """Whether they hold for the first trials, too, so that these do not fill the space."""
+        return bool(self.safe or self.max_step)
 
     @property
     def names(self) -> set[str]:
@@ -740,7 +744,7 @@ class Problem(NamedTuple):
         Raises:
             ValueError: If the restraints need limits, or a single objective.
         """
-        restraints.checked(problem=self)
+        restraints.checked(objectives=len(self.objectives))
         fix = "in Ax give outcome_constraints, in Optuna enqueue a safe trial with constraints."
         problem = "safe is the probability of keeping limits on outcomes, but there are none yet"
         require(restraints.safe is None or bool(self.limits), f"{problem}; {fix}")

@@ -289,7 +289,8 @@ class Loop(Monitored):
         self._saved: tuple[object, ...] | None = None  # version of the file last read or written
         # A generator on the CPU gives the same numbers for any device.
         self._generator = torch.Generator().manual_seed(seed)
-        restraints.checked(begun.domain, strategy)
+        several = len(strategy.objectives) if isinstance(strategy, Outcomes) else 1
+        restraints.checked(begun.domain, several)
         if start is not None:
             self.enqueue(start)
 

@@ -163,5 +163,6 @@ def strategy_from(content: Mapping[str, Any], strategy: Strategy | None) -> Stra
     names, limits = tuple(problem["outcomes"]), problem["constraints"]
     objectives = parse_objectives(problem["objective"], names)
     made = Problem(objectives, parse_limits(limits, names) if limits else ())
-    restraints, model = Restraints(problem["safe"] or None), strategy or adaptive_gp_ucb()
-    return replace(made.outcomes(model, restraints, problem["confidence"]), names=names)
+    least, model = problem["confidence"], strategy or adaptive_gp_ucb()
+    restraints = Restraints(least if problem["safe"] else None)
+    return replace(made.outcomes(model, restraints, least), names=names)

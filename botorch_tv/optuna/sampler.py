@@ -379,7 +379,7 @@ class DriftSampler(BaseSampler):
             return space.params(torch.empty(0, device="cpu"))
         now = self._clock.begun(trial)
         data = self._data(study, space)
-        if not (data.begins or self._restraints.safe or self._restraints.max_step):
+        if not (data.begins or self._restraints.from_the_first):
             seed, first = self._number(0, "spread") % 2**31, trial.number
             open_points = {space.point_of(other) for other in data.running}
             return space.params(MixedSearch(space).unused(first, seed, open_points))
@@ -393,11 +393,9 @@ class DriftSampler(BaseSampler):
         living = present_trials(study.get_trials(deepcopy=False), self._lost_after)
         names = sorted({name for trial in living for name in constraints_of(trial)})
         own, columns = (study.directions, names), space.columns + len(self._clock.keys)
-        learns, costs = (
-            self._strategy is None and columns > MOST_COLUMNS,
-            self._restraints.move_cost,
-        )
-        others = len(study.directions) + len(names) + len(self._clock.keys) + (costs is not None)
+        learns = self._strategy is None and columns > MOST_COLUMNS
+        others = len(study.directions) + len(names) + len(self._clock.keys)
+        others += self._restraints.move_cost is not None
         require(
             not learns or others == 1,
             f"DriftSampler: the parameters have {columns} columns, but up to {MOST_COLUMNS} are "
@@ -419,7 +417,7 @@ class DriftSampler(BaseSampler):
             between = median(b.time - a.time for a, b in pairwise(valued[:UNIT_FROM]))
             unit = (fmean(first), pstdev(first) or 1.0, unit[2], between or 1.0)
         begins = len(rows) >= self._startup and len(valued) >= min(self._startup, FIRST)
-        if begins or self._restraints.safe or self._restraints.max_step:
+        if begins or self._restraints.from_the_first:
             ended = [row for row in rows if row.y is not None or not isinstance(row, Censored)]
             log = log.changed([in_unit(row, unit) for row in ended], OLDEST)
         self._before = (log, space, own)

@@ -124,6 +124,14 @@ class Kept(OfTrials, Feasible):
         z = [own.distance(*own.posterior.at(X))[0] for own in self.bounds]
         return [torch.special.ndtr(each) for each in z]
 
+    def probability(self, X: Tensor) -> Tensor:
+        """The probability of keeping all limits, `trials x q`.
+
+        Args:
+            X: As in :meth:`each`.
+        """
+        return torch.stack(self.each(X)).prod(0)
+
     def judge(self, X: Tensor) -> tuple[Tensor, Tensor]:
         p, left = X.new_ones(2, *X.shape[:-1])
         for own in self.bounds:
@@ -687,7 +695,7 @@ class Outcomes(Composed):
         if asked.feasible is not None:
             allowed = asked.feasible.allowed(X)
             X = X[:, allowed[0]] if bool(allowed.any()) else X[:, :points]
-        p = X.new_ones(X.shape[1]) if kept is None else torch.stack(kept.each(X)).prod(0)[0]
+        p = X.new_ones(X.shape[1]) if kept is None else kept.probability(X)[0]
         values = self.objective_means(state, X[0], now)
         rows = most_added(values, reference(values.unsqueeze(0))[0][0], p, points)
         rows = rows[undominated(values[None, rows])[0]]
